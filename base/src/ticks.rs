@@ -26,7 +26,7 @@ impl Ticks {
     /// Source: Put Message, "Response body"; observed as the `ExpirationTime` of such messages.
     pub const NEVER: Ticks = Ticks(315_537_897_599 * Ticks::PER_SECOND);
     /// The last tick of the year 9999, the last that has a text.
-    const LAST: Ticks = Ticks(Ticks::NEVER.0 + Ticks::PER_SECOND - 1);
+    pub const LAST: Ticks = Ticks(Ticks::NEVER.0 + Ticks::PER_SECOND - 1);
 
     /// Rounds down, so that no time computed from the result is later than one computed from
     /// `time`. Clamps to the range of the number.

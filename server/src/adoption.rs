@@ -22,22 +22,22 @@ const MARK: &str = ".azurite-import-begun";
 const LINES: &str = ".azurite-import";
 const REPORT: &str = "azurite-import.txt";
 
-/// Imports the data of Azurite next to the store, once. Returns a line for the log; `None` if there
-/// is nothing to do. The error is a sentence.
+/// Imports the data of Azurite next to the store, once. Returns lines about what was imported; none
+/// if there is nothing to do. The error is a sentence.
 pub async fn adopt(
     cli: &Cli,
     app: &Arc<App>,
     threads: &Arc<ConnectionThreads>,
-) -> Result<Option<String>, String> {
+) -> Result<Vec<String>, String> {
     let data = &cli.location;
     if cli.in_memory {
-        return Ok(None);
+        return Ok(Vec::new());
     }
     if data.join(REPORT).exists() {
         // Ends an adoption that was killed after its last write. If the mark stayed, the store
         // would be emptied once the report is deleted.
         return match remove_intermediate(data) {
-            Ok(()) => Ok(None),
+            Ok(()) => Ok(Vec::new()),
             Err(error) => Err(format!("{}: {error}", data.display())),
         };
     }
@@ -47,7 +47,7 @@ pub async fn adopt(
         return if has_begun {
             Err(broken_off(data, advice))
         } else {
-            Ok(None)
+            Ok(Vec::new())
         };
     };
     let shown = format!("the data of Azurite in {}", source.display());
@@ -56,7 +56,7 @@ pub async fn adopt(
             return Err(broken_off(data, "Start once without --no-shared-key"));
         }
         let reason = "that needs account keys: start once without --no-shared-key";
-        return Ok(Some(format!("{shown} is not imported: {reason}")));
+        return Ok(vec![format!("{shown} is not imported: {reason}")]);
     }
     let imported = import(data, source, app, threads).await;
     let imported = imported.map_err(|error| {
@@ -65,13 +65,11 @@ pub async fn adopt(
     let Some(imported) = imported else {
         let reason =
             "the store is not new. `lazurite import-azurite` imports into a running server";
-        return Ok(Some(format!("{shown} is not imported: {reason}")));
+        return Ok(vec![format!("{shown} is not imported: {reason}")]);
     };
     let left_out = left_out_line(&imported, &data.join(REPORT));
-    Ok(Some(format!(
-        "imported {shown}: {}; {left_out}",
-        imported.counts
-    )))
+    let imported = format!("imported {shown}: {}", imported.counts);
+    Ok(vec![imported, left_out])
 }
 
 /// The refusal to serve a partly imported store: the import would begin again with an empty store,

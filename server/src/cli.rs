@@ -4,11 +4,14 @@
 mod command;
 #[cfg(test)]
 mod flag_tests;
+mod help;
 mod values;
 
 pub use command::{
-    ClockAction, Command, CopyArguments, DesignAction, FaultsAction, Language, QueryFormat,
-    ResetArguments, ShimAction, StateAction, StoreArguments, WhatIfArguments,
+    ClockAction, Command, CopyArguments, CopyPathsArguments, CreateArguments, CreateKind,
+    DeleteArguments, DeleteKind, DesignAction, EntityAction, EntityPutArguments, FaultsAction,
+    GetArguments, Language, PutArguments, QueryFormat, ResetArguments, RmArguments, ServiceAction,
+    ShimAction, StateAction, StoreArguments, WhatIfArguments,
 };
 
 use crate::initial_resources::InitialResources;
@@ -20,9 +23,10 @@ use clap::{ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, ValueE
 use lazurite_engine::Durability;
 use lazurite_mover::is_archive_name;
 use lazurite_protocol::accounts::Accounts;
+use lazurite_protocol::properties::cors;
 use lazurite_protocol::service_kind::ServiceKind;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The default port of the Blob service. The other services have the next two.
 const PORT_DEFAULT: u16 = 10_000;
@@ -42,7 +46,8 @@ const DISK_QUOTA_MAX: u64 = 1 << 40;
     args_override_self = true,
     args_conflicts_with_subcommands = true,
     disable_help_subcommand = true,
-    after_help = "Started under the name azurite, azurite-blob, azurite-queue or azurite-table (`lazurite shim install` makes \
+    after_help = "`lazurite COMMAND -h` explains a command, `lazurite --help` every flag.",
+    after_long_help = "Started under the name azurite, azurite-blob, azurite-queue or azurite-table (`lazurite shim install` makes \
                   these), it serves what that name says.\n\nEvery flag can be set in the environment: --blobPort as \
                   LAZURITE_BLOB_PORT or AZURITE_BLOB_PORT, --silent as LAZURITE_SILENT=1. A flag on the command line counts more; \
                   of a flag given twice, the last counts.\n\nExamples:\n  lazurite                              all three \
@@ -512,6 +517,14 @@ impl fmt::Debug for Cli {
     }
 }
 
+/// The refusal of a certificate without a key, or with both forms of one.
+pub fn key_or_password(cert: &Path) -> String {
+    format!(
+        "--cert {} needs --key (PEM) or --pwd (PFX), and not both",
+        cert.display()
+    )
+}
+
 /// Parses the value of `--forks`.
 fn fork_source(text: &str) -> Result<ForkSource, String> {
     match text {
@@ -568,7 +581,7 @@ impl Cli {
     /// The parser of the command line. It takes `-1` as a value, so that the refusal names the flag
     /// and the values that it takes.
     pub fn parser() -> clap::Command {
-        Cli::command().mut_args(|arg| {
+        help::grouped(Cli::command()).mut_args(|arg| {
             let takes_values = arg.get_action().takes_values();
             arg.allow_negative_numbers(takes_values)
         })
@@ -605,6 +618,12 @@ impl Cli {
         if self.cert.is_none() && protected {
             return Err("--key and --pwd belong to a certificate: name it with --cert".to_owned());
         }
+        let has_password = self.pwd.is_some() || self.pwd_file.is_some();
+        if let Some(cert) = &self.cert
+            && self.key.is_some() == has_password
+        {
+            return Err(key_or_password(cert));
+        }
         if self.console_password.as_deref() == Some("") {
             return Err("--console-password needs a password that is not empty".to_owned());
         }
@@ -615,6 +634,8 @@ impl Cli {
         if self.export_on_exit && !is_archive {
             return Err("--export-on-exit needs an --import that ends with .tar.zst".to_owned());
         }
+        self.listed_accounts()?;
+        cors::rule_at_start(&self.cors)?;
         self.check_ports(services)?;
         self.initial_resources().check()
     }
@@ -695,12 +716,18 @@ impl Cli {
             let accounts = Accounts::parse(&lines.collect::<Vec<_>>().join(";")).map_err(at)?;
             return Ok(accounts.path_style_only(self.path_style_only));
         }
-        let accounts = match self.accounts.as_deref().map(str::trim) {
-            None => Accounts::development(),
+        Ok(self
+            .listed_accounts()?
+            .path_style_only(self.path_style_only))
+    }
+
+    /// The accounts of `--accounts`, or the well-known one. The error is a sentence.
+    fn listed_accounts(&self) -> Result<Accounts, String> {
+        match self.accounts.as_deref().map(str::trim) {
+            None => Ok(Accounts::development()),
             Some(list) => Accounts::parse(list)
-                .map_err(|reason| format!("{}: {reason}", self.accounts_origin()))?,
-        };
-        Ok(accounts.path_style_only(self.path_style_only))
+                .map_err(|reason| format!("{}: {reason}", self.accounts_origin())),
+        }
     }
 
     /// The origin of `--accounts` for messages: a variable with the same text, or the command line.

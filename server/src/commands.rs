@@ -1,18 +1,27 @@
 //! The commands that the program runs instead of serving.
 
 mod advice;
+mod blobs;
 mod clock;
+mod confirm;
+mod copies;
+mod create;
 mod design_check;
 mod doctor;
+mod entity;
 mod faults;
-mod files;
 mod guide;
 mod health;
+mod list;
+mod listing;
 mod mcp;
 mod messages;
+mod nearest;
+mod outcome;
 mod query;
 mod record;
 mod requests;
+mod service;
 mod shim;
 mod state;
 mod status;
@@ -20,27 +29,46 @@ mod transfer;
 mod what_if;
 
 use crate::cli::{
-    Command, CopyArguments, DesignAction, ShimAction, StoreArguments, WhatIfArguments,
+    Command, CopyArguments, CopyPathsArguments, CreateKind, DeleteKind, DesignAction, QueryFormat,
+    ShimAction, StateAction, StoreArguments, WhatIfArguments,
 };
 use crate::state::Directories;
 use lazurite_design::Rules;
 use lazurite_engine::{Config, Db, Durability, Environment, Verified, dump_file};
 use lazurite_mover::target::{PORT_DEFAULT, Target, connection_string, development_string};
-use lazurite_mover::{Client, CopyOptions};
+use lazurite_mover::{Client, CopyOptions, ResourceKind};
+use serde_json::json;
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+/// The variable with the key of the account that --account names, as the Azure CLI has it.
+const ACCOUNT_KEY: &str = "AZURE_STORAGE_KEY";
+
 impl Command {
     /// Runs the command and returns the exit status. The error is a sentence.
     pub fn run(&self) -> Result<ExitCode, String> {
         match self {
-            Command::Verify { directory } => verify(directory),
+            Command::Verify { directory, output } => verify(directory, output.json),
             Command::Dump { file } => dump(file),
-            Command::Health { ports } => health::run(ports),
-            Command::Doctor { subject, store } => doctor::run(subject.clone().or(store.text())),
-            Command::Advice { store } => advice::run(&store.client()?),
+            Command::Health {
+                ports,
+                store,
+                output,
+            } => {
+                let target = store.is_given().then(|| store.target()).transpose()?;
+                health::run(ports, target.as_ref(), output.json)
+            }
+            Command::Doctor {
+                subject,
+                store,
+                output,
+            } => {
+                let (origin, target) = store.find(subject.as_deref())?;
+                doctor::run(origin, &target, output.json)
+            }
+            Command::Advice { store, output } => advice::run(&store.client()?, output.json),
             Command::Requests {
                 follow,
                 json,
@@ -64,37 +92,77 @@ impl Command {
             } => guide::run_program(&store.client()?, page, *program),
             Command::Guide { page, program, .. } => guide::print(page.as_deref(), *program),
             Command::Status { json, store } => status::run(&store.target()?, *json),
-            Command::Clock { action, store } => clock::run(action.as_ref(), &store.target()?),
-            Command::Faults { action, store } => faults::run(action.as_ref(), &store.target()?),
+            Command::Clock {
+                action,
+                store,
+                output,
+            } => clock::run(action.as_ref(), &store.target()?, output.json),
+            Command::Faults {
+                action,
+                store,
+                output,
+            } => faults::run(action.as_ref(), &store.target()?, output.json),
             Command::State {
                 action,
                 json,
                 store,
-            } => state::run(action, &store.target()?, *json),
-            Command::Ls { path, json, store } => files::list(&store.client()?, path, false, *json),
-            Command::Tree { path, json, store } => files::list(&store.client()?, path, true, *json),
-            Command::Cat { path, store } => files::cat(&store.client()?, path),
-            Command::Put {
-                file,
-                path,
-                content_type,
+            } => state::run(&with_account(action, store), &store.target()?, *json),
+            Command::Ls { path, json, store } => list::run(&store.client()?, path, false, *json),
+            Command::Tree { path, json, store } => list::run(&store.client()?, path, true, *json),
+            Command::Cat { path, store } => blobs::cat(&store.client()?, path),
+            Command::Get(arguments) => blobs::get(&arguments.store.client()?, arguments),
+            Command::Put(arguments) => blobs::put(&arguments.store.client()?, arguments),
+            Command::Rm(arguments) => blobs::remove(&arguments.store.client()?, arguments),
+            Command::Cp(arguments) => copies::run(arguments, false),
+            Command::Mv(arguments) => copies::run(arguments, true),
+            Command::Create { kind } => {
+                let (kind, public, arguments) = match kind {
+                    CreateKind::Container { public, arguments } => {
+                        (ResourceKind::Container, public.as_deref(), arguments)
+                    }
+                    CreateKind::Queue(arguments) => (ResourceKind::Queue, None, arguments),
+                    CreateKind::Table(arguments) => (ResourceKind::Table, None, arguments),
+                };
+                create::create(&arguments.store.client()?, kind, public, arguments)
+            }
+            Command::Delete { kind } => {
+                let (kind, arguments) = match kind {
+                    DeleteKind::Container(arguments) => (ResourceKind::Container, arguments),
+                    DeleteKind::Queue(arguments) => (ResourceKind::Queue, arguments),
+                    DeleteKind::Table(arguments) => (ResourceKind::Table, arguments),
+                };
+                create::delete(&arguments.store.client()?, kind, arguments)
+            }
+            Command::Entity {
+                action,
                 store,
-            } => files::put(&store.client()?, file, path, content_type),
-            Command::Rm { path, store } => files::remove(&store.client()?, path),
+                output,
+            } => entity::run(&store.client()?, action, output.json),
             Command::Peek {
                 queue,
                 count,
+                decode,
                 json,
                 store,
-            } => messages::peek(&store.client()?, queue, *count, *json),
-            Command::Send { queue, text, store } => messages::send(&store.client()?, queue, text),
+            } => messages::peek(&store.client()?, queue, *count, *decode, *json),
+            Command::Send {
+                queue,
+                text,
+                base64,
+                store,
+                output,
+            } => messages::send(&store.client()?, queue, text, *base64, output.json),
             Command::Query {
                 table,
                 filter,
                 top,
                 format,
+                json,
                 store,
-            } => query::run(&store.client()?, table, filter, *top as usize, *format),
+            } => {
+                let format = if *json { QueryFormat::Json } else { *format };
+                query::run(&store.client()?, table, filter, *top as usize, format)
+            }
             Command::Record { seconds, store } => record::run(&store.client()?, *seconds),
             Command::WhatIf(arguments) => {
                 what_if::run(&arguments.store.client()?, &arguments.options())
@@ -110,30 +178,42 @@ impl Command {
                     design_check::run(&store.client()?, file, &prices, *json)
                 }
             },
-            Command::Export { path, store } => transfer::run_export(&store.client()?, path),
+            Command::Export {
+                path,
+                store,
+                output,
+            } => transfer::run_export(&store.client()?, path, output.json),
             Command::Import {
                 path,
                 existing,
                 store,
-            } => transfer::run_import(&store.client()?, path, *existing),
+                output,
+            } => transfer::run_import(&store.client()?, path, *existing, output.json),
             Command::Copy(arguments) => {
-                transfer::run_copy(&arguments.from, &arguments.to, &arguments.options())
+                let options = arguments.options();
+                let as_json = arguments.output.json;
+                transfer::run_copy(&arguments.from, &arguments.to, &options, as_json)
             }
             Command::ImportAzurite {
                 path,
                 account,
                 existing,
                 store,
+                output,
             } => {
-                transfer::run_import_azurite(&store.client()?, path, account.as_deref(), *existing)
+                let (client, account) = (store.client()?, account.as_deref());
+                transfer::run_import_azurite(&client, path, account, *existing, output.json)
             }
             Command::Mcp {
                 allow_writes,
                 store,
             } => mcp::run(store.client()?, *allow_writes),
-            Command::Shim { action } => match action {
-                ShimAction::Install { directory } => shim::install(directory.as_deref()),
-                ShimAction::Remove { directory } => shim::remove(directory.as_deref()),
+            Command::Service { action } => service::run(action),
+            Command::Shim { action, output } => match action {
+                ShimAction::Install { directory } => {
+                    shim::install(directory.as_deref(), output.json)
+                }
+                ShimAction::Remove { directory } => shim::remove(directory.as_deref(), output.json),
             },
         }
     }
@@ -177,28 +257,93 @@ impl WhatIfArguments {
     }
 }
 
+/// The action, with the account of the command if it is a reset of a part.
+fn with_account(action: &StateAction, store: &StoreArguments) -> StateAction {
+    let mut action = action.clone();
+    if let StateAction::Reset(part) = &mut action {
+        part.account.clone_from(&store.server_account);
+    }
+    action
+}
+
 impl StoreArguments {
     fn client(&self) -> Result<Client, String> {
-        Client::new(self.text().as_deref())
+        self.target().map(Client::of)
     }
 
     fn target(&self) -> Result<Target, String> {
-        let (_, text) = connection_string(self.text().as_deref());
-        Target::read(&text)
+        self.find(None).map(|(_, target)| target)
     }
 
-    /// The connection string that the command line gives.
-    fn text(&self) -> Option<String> {
-        if self.server_host.is_none() && self.server_port.is_none() {
-            return self.connection_string.clone();
-        }
-        let host = self.server_host.as_deref().unwrap_or("127.0.0.1");
-        let port = self.server_port.unwrap_or(PORT_DEFAULT);
-        Some(development_string(host, port))
+    /// Whether the command line says anything about the server.
+    fn is_given(&self) -> bool {
+        let names = [
+            &self.connection_string,
+            &self.server_host,
+            &self.server_account,
+        ];
+        self.server_port.is_some() || names.iter().any(|name| name.is_some())
+    }
+
+    /// The server and the account, and where they are named. `subject` is a connection string that
+    /// counts more than those of the flags.
+    fn find(&self, subject: Option<&str>) -> Result<(&'static str, Target), String> {
+        let given = subject.or(self.connection_string.as_deref());
+        let (origin, text) = store_named(given, self.server_host.as_deref(), self.server_port)?;
+        let target = of_account(Target::read(&text)?, self.server_account.as_deref())?;
+        Ok((origin, target))
     }
 }
 
-fn verify(directory: &Path) -> Result<ExitCode, String> {
+impl CopyPathsArguments {
+    /// The client of the destination; `None` if no flag names it, so that it is that of the source.
+    fn to_client(&self) -> Result<Option<Client>, String> {
+        let given = self.to_connection_string.as_deref();
+        let account = self.to_account.as_deref();
+        if given.is_none() && self.to_host.is_none() && self.to_port.is_none() {
+            return match account {
+                None => Ok(None),
+                Some(_) => of_account(self.store.target()?, account).map(|to| Some(Client::of(to))),
+            };
+        }
+        let (_, text) = store_named(given, self.to_host.as_deref(), self.to_port)?;
+        let target = of_account(Target::read(&text)?, account)?;
+        Ok(Some(Client::of(target)))
+    }
+}
+
+/// The connection string that flags give, or that of the environment, and where it is from.
+fn store_named(
+    given: Option<&str>,
+    host: Option<&str>,
+    port: Option<u16>,
+) -> Result<(&'static str, String), String> {
+    if host.is_some() || port.is_some() {
+        let text = development_string(host.unwrap_or("127.0.0.1"), port.unwrap_or(PORT_DEFAULT));
+        return Ok(("the command line", text));
+    }
+    match given.and_then(|text| text.strip_prefix("env:")) {
+        None => connection_string(given),
+        Some(name) => {
+            let text = std::env::var(name);
+            let text = text.map_err(|_| format!("the environment has no variable {name}"))?;
+            connection_string(Some(&text))
+        }
+    }
+}
+
+/// The same services for another account, if one is named.
+fn of_account(target: Target, account: Option<&str>) -> Result<Target, String> {
+    let key = std::env::var(ACCOUNT_KEY)
+        .ok()
+        .filter(|key| !key.is_empty());
+    match account {
+        None => Ok(target),
+        Some(account) => target.for_account(account, key),
+    }
+}
+
+fn verify(directory: &Path, as_json: bool) -> Result<ExitCode, String> {
     let durability = Durability::Process;
     let config = Config {
         durability,
@@ -215,7 +360,7 @@ fn verify(directory: &Path) -> Result<ExitCode, String> {
         let verified = Db::verify_directory(&path, config.clone(), environment.clone());
         let verified = verified.map_err(text)?;
         is_sound &= verified.damages.is_empty();
-        match print_verified(&path, &label, &verified) {
+        match print_verified(&path, &label, &verified, as_json) {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => break,
             written => written.map_err(cannot_print)?,
         }
@@ -223,8 +368,16 @@ fn verify(directory: &Path) -> Result<ExitCode, String> {
     finish(Ok(()), is_sound)
 }
 
-fn print_verified(path: &Path, label: &str, verified: &Verified) -> io::Result<()> {
+fn print_verified(path: &Path, label: &str, verified: &Verified, as_json: bool) -> io::Result<()> {
     let mut out = io::stdout().lock();
+    if as_json {
+        let damages: Vec<_> = verified.damages.iter().map(ToString::to_string).collect();
+        let fact = json!({
+            "directory": path.display().to_string(), "rows": verified.rows, "value_bytes": verified.value_bytes, "sstables": verified.sstables,
+            "value_segments": verified.value_segments, "damages": damages,
+        });
+        return writeln!(out, "{fact}");
+    }
     for damage in &verified.damages {
         writeln!(out, "{damage}")?;
     }

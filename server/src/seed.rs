@@ -19,8 +19,8 @@ pub struct Flag {
 }
 
 /// Imports the contents of the path into the first account. Existing items stay as they are, so
-/// that a seed does nothing at the second start. Returns sentences about what was done; the error
-/// is a sentence.
+/// that a seed does nothing at the second start. Returns sentences: what was imported, and what was
+/// there already. The error is a sentence.
 pub async fn seed(
     app: &Arc<App>,
     threads: &Arc<ConnectionThreads>,
@@ -67,9 +67,11 @@ fn run(connection_string: &str, flag: &Flag) -> Result<Vec<String>, String> {
              with an empty store, or start without --export-on-exit"
         )));
     }
-    let mut sentences = imported.notes;
-    sentences.push(format!("{}: {}", path.display(), imported.counts));
-    Ok(sentences)
+    let kept = match imported.notes.as_slice() {
+        [] => "all of it is new".to_owned(),
+        notes => notes.join("; "),
+    };
+    Ok(vec![imported.counts, kept])
 }
 
 /// Exports the first account to an archive, which replaces an earlier one. The result and the error

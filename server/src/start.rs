@@ -294,7 +294,7 @@ async fn fill(
     done.extend(adoption::adopt(cli, app, threads).await?);
     let import = async |name, path: Option<&PathBuf>, is_carried| {
         let Some(path) = path.cloned() else {
-            return Ok::<_, String>(None);
+            return Ok::<_, String>(Vec::new());
         };
         let mark = (!cli.in_memory).then(|| cli.location.join(format!(".{name}-begun")));
         let flag = Flag {
@@ -303,8 +303,11 @@ async fn fill(
             mark,
             is_carried,
         };
+        let begun = format!("{name}: imported {}", flag.path.display());
         let sentences = seed::seed(app, threads, flag).await?;
-        Ok(Some(format!("{name}: {}", sentences.join("; "))))
+        let sentences = sentences.into_iter();
+        let lines = sentences.map(|sentence| format!("{name}: {sentence}"));
+        Ok(std::iter::once(begun).chain(lines).collect())
     };
     let is_there = |path: &&PathBuf| {
         let there = path.try_exists();
@@ -423,22 +426,22 @@ impl Serving {
     }
 }
 
-/// Waits for a request to stop, and reloads when asked to until then. A second signal to stop ends
-/// the process at once.
+/// Waits for a request to stop, and reloads when asked to until then. Serves on for lease holders,
+/// whichever way the request came. A second signal to stop ends the process at once.
 async fn wait_for_stop(cli: &Cli, mut control: Control, reload: impl Fn()) {
     loop {
         match control.wait().await {
             Signal::Reload => reload(),
-            Signal::Stop => {
+            Signal::Stop | Signal::EndOfInput => {
                 if let Control::Signals(signals) = &mut control {
                     signals.outlast_leases(&cli.location).await;
                 }
                 break;
             }
-            Signal::EndOfInput => break,
         }
     }
     if let Control::Signals(mut signals) = control {
+        // The program that started this one may end after its signal. That is no second signal.
         signals.input_end = None;
         tokio::spawn(async move {
             while let Signal::Reload = signals.wait().await {}
@@ -756,7 +759,8 @@ impl Signals {
         })
     }
 
-    /// Waits until no lease holder is left, or for a second signal.
+    /// Waits until no lease holder is left, or for a second signal. The end of standard input is none:
+    /// the program that started this one may have sent the first signal and ended.
     async fn outlast_leases(&mut self, directory: &Path) {
         let mut is_said = false;
         loop {
@@ -770,14 +774,14 @@ impl Signals {
                     .map(|holder| format!("{} (process {})", holder.name, holder.process_id));
                 // Not written to standard error directly, because a full pipe would delay the stop.
                 tracing::warn!(
-                    "serves on for {}, which attached; a second signal stops it at once",
+                    "serves on for {}, which attached; the next signal stops it at once",
                     names.collect::<Vec<_>>().join(", ")
                 );
                 is_said = true;
             }
             tokio::select! {
                 () = tokio::time::sleep(LEASE_INTERVAL) => {}
-                Signal::Stop | Signal::EndOfInput = self.wait() => return,
+                Signal::Stop = self.wait() => return,
             }
         }
     }
@@ -789,13 +793,17 @@ impl Signals {
                 None => std::future::pending().await,
             }
         };
-        tokio::select! {
+        let signal = tokio::select! {
             () = input_end => Signal::EndOfInput,
             signal = self.system.next() => match signal {
                 platform::Signal::Stop => Signal::Stop,
                 platform::Signal::Reload => Signal::Reload,
             },
+        };
+        if let Signal::EndOfInput = signal {
+            self.input_end = None;
         }
+        signal
     }
 }
 

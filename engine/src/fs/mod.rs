@@ -32,6 +32,7 @@ pub use memory::MemoryFs;
 pub(crate) use pages::{PAGE_BYTES, PageBuffer};
 pub use patience::patiently;
 pub(crate) use platform::lower_priority;
+pub use platform::sync;
 #[cfg(any(test, feature = "testing"))]
 pub use testing::{Failure, Fault, FaultFs, HookFs, ManualClock, Operation};
 

@@ -301,6 +301,7 @@ fn fault_of(form: &Form) -> String {
 mod tests {
     use super::*;
     use crate::links;
+    use lazurite_protocol::accounts::Accounts;
     use lazurite_services::faults::Faults;
 
     #[test]
@@ -326,7 +327,12 @@ mod tests {
             let rule = rule_of(&Form::parse(form.as_bytes()).unwrap()).unwrap();
             assert_eq!(rule["fault"], known.fault);
             let body = json!({"rules": [rule]}).to_string();
-            faults::page::add(&Faults::new(false, false), body.as_bytes()).unwrap();
+            faults::page::add(
+                &Faults::new(false, false),
+                &Accounts::development(),
+                body.as_bytes(),
+            )
+            .unwrap();
         }
     }
 }

@@ -45,6 +45,7 @@ mod layout;
 mod links;
 mod lists;
 mod names;
+pub mod nearest;
 mod open_pages;
 mod preview;
 mod proposals;

@@ -1,17 +1,19 @@
 //! Requests to the services of a connection string, for the commands that list, read and write.
 
 use crate::request_error::{Refusal, RequestError};
-use crate::target::{Credentials, Endpoint, Target, VERSION, connection_string};
+use crate::target::{Credentials, Endpoint, Target, VERSION, connection_string, unwatched};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_protocol::service_kind::ServiceKind;
 use lazurite_protocol::xml::{self, Element};
 use lazurite_services::advisor;
 use lazurite_services::http_client::{self, Upload};
+use lazurite_services::output;
 use lazurite_services::own_requests::OWN_REQUEST;
 use lazurite_services::platform::{Signal, Signals};
 use lazurite_services::signed_request::{self, Headers};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use std::fmt::Write as _;
 use std::io::Read;
 use std::time::Duration;
 
@@ -38,8 +40,7 @@ pub struct Client {
     target: Target,
     /// How long commands that transfer data repeat requests after a connection broke.
     pub retry: Duration,
-    /// Whether the server's advisor and its record of requests leave out the requests of this
-    /// client.
+    /// Whether the server's advisor and its lists of requests leave out the requests of this client.
     is_unwatched: bool,
 }
 
@@ -88,7 +89,7 @@ impl Drop for Fork {
 fn release(target: &Target, fork: &str) {
     let page = format!("/_lazurite/state/forks/{}", encode(fork));
     if let Err(error) = target.administer("DELETE", &page, "") {
-        eprintln!("the fork {fork} stays: {error}");
+        output::say(format!("the fork {fork} stays: {error}"));
     }
 }
 
@@ -125,12 +126,26 @@ impl Client {
     /// A client of a connection string, by default that of the environment. The error is a
     /// sentence.
     pub fn new(text: Option<&str>) -> Result<Client, String> {
-        let (_, text) = connection_string(text);
-        Ok(Client {
-            target: Target::read(&text)?,
+        let (_, text) = connection_string(text)?;
+        Target::read(&text).map(Client::of)
+    }
+
+    pub fn of(target: Target) -> Client {
+        Client {
+            target,
             retry: Duration::ZERO,
             is_unwatched: false,
-        })
+        }
+    }
+
+    /// A client for the same services whose requests leave no trace in the advice and in the lists
+    /// of requests.
+    pub fn unwatched(&self) -> Client {
+        Client {
+            target: self.target.clone(),
+            retry: self.retry,
+            is_unwatched: true,
+        }
     }
 
     /// Like [`Client::new`], and also accepts a connection string of Azure, which has a common
@@ -189,6 +204,18 @@ impl Client {
         Ok(self.target.account == other.target.account && own.shares_address(others))
     }
 
+    /// Whether both clients reach the same server and the same store of it, so that the server can
+    /// copy from one account to the other by itself. A fork is another store.
+    pub(crate) fn shares_server(&self, other: &Client) -> Result<bool, String> {
+        let service = ServiceKind::Blob;
+        let (own, others) = (self.endpoint(service)?, other.endpoint(service)?);
+        let fork = |client: &Client| {
+            let fork = client.target.account.split_once("--");
+            fork.map(|(_, fork)| fork.to_owned())
+        };
+        Ok(fork(self) == fork(other) && own.shares_address(others))
+    }
+
     /// The endpoint of a service. Error: the connection string has none.
     fn endpoint(&self, service: ServiceKind) -> Result<&Endpoint, String> {
         let title = service.title();
@@ -205,6 +232,11 @@ impl Client {
     /// Requests JSON from the server's own pages: see [`Target::administer`].
     pub fn administer(&self, page: &str) -> Result<serde_json::Value, String> {
         self.target.administer("GET", page, "")
+    }
+
+    /// Sends a request without a body to the server's own pages: see [`Target::administer`].
+    pub fn change(&self, method: &str, page: &str) -> Result<serde_json::Value, String> {
+        self.target.administer(method, page, "")
     }
 
     /// The advice of the server, which requires the account's key.
@@ -268,32 +300,18 @@ impl Client {
     pub fn send(&self, call: Call<'_>, body: Upload) -> Result<Reply, RequestError> {
         let endpoint = self.endpoint(call.service);
         let endpoint = endpoint.map_err(RequestError::Unsent)?;
-        // Slashes in the name of a blob are kept: `c//x` and `c/x` are different blobs.
-        let mut target = match endpoint.path.as_str() {
-            "" => format!("/{}", call.resource),
-            path => format!("/{path}/{}", call.resource),
-        };
+        let mut target = target_of(endpoint, &call.resource);
         let mut headers = call.headers;
         headers.push(("x-ms-version".to_owned(), VERSION.to_owned()));
         if self.is_unwatched {
             headers.push((advisor::HEADER.to_owned(), "ignore".to_owned()));
+            headers.push(unwatched());
         }
         if let Some(secret) = &self.target.own_secret {
             headers.push((OWN_REQUEST.to_owned(), secret.clone()));
         }
-        match &self.target.credentials {
-            Credentials::Key(key) => {
-                let is_wrong = |_| RequestError::Unsent("AccountKey is not base64".to_owned());
-                let key = STANDARD.decode(key).map_err(is_wrong)?;
-                let account = (self.target.account.as_str(), key.as_slice());
-                let line = (call.method, target.as_str());
-                signed_request::sign(call.service, account, line, body.bytes(), &mut headers);
-            }
-            Credentials::Sas(sas) => {
-                target.push(if target.contains('?') { '&' } else { '?' });
-                target.push_str(sas);
-            }
-        }
+        let line = (call.service, call.method, body.bytes());
+        self.authorize(line, &mut target, &mut headers)?;
         let reply = endpoint.send((call.method, &target), &headers, body)?;
         let reply = Reply(reply);
         if reply.0.status().is_success() {
@@ -301,6 +319,58 @@ impl Client {
         } else {
             Err(RequestError::Refused(reply.refusal()))
         }
+    }
+
+    /// Adds the credentials to a request: a signature, or the parameters of the SAS.
+    fn authorize(
+        &self,
+        (service, method, body_bytes): (ServiceKind, &str, u64),
+        target: &mut String,
+        headers: &mut Headers,
+    ) -> Result<(), RequestError> {
+        match &self.target.credentials {
+            Credentials::Key(key) => {
+                let key = decoded(key).map_err(RequestError::Unsent)?;
+                let account = (self.target.account.as_str(), key.as_slice());
+                let line = (method, target.as_str());
+                signed_request::sign(service, account, line, body_bytes, headers);
+            }
+            Credentials::Sas(sas) => add_query(target, sas),
+        }
+        Ok(())
+    }
+
+    /// The head of a request to Blob inside a batch, whose version is that of the batch.
+    pub(crate) fn head_in_batch(&self, call: Call<'_>) -> Result<String, RequestError> {
+        let endpoint = self.endpoint(call.service);
+        let mut target = target_of(endpoint.map_err(RequestError::Unsent)?, &call.resource);
+        let mut headers = call.headers;
+        let line = (call.service, call.method, 0);
+        self.authorize(line, &mut target, &mut headers)?;
+        let mut head = format!("{} {target} HTTP/1.1\r\n", call.method);
+        for (name, value) in headers {
+            let _ = write!(head, "{name}: {value}\r\n");
+        }
+        Ok(head + "Content-Length: 0\r\n\r\n")
+    }
+
+    /// The URL from which a service of the same server may read a blob of this account: with a SAS
+    /// for its container that ends after an hour. Error: the connection string.
+    pub(crate) fn readable_url(&self, container: &str, name: &str) -> Result<String, String> {
+        let endpoint = self.endpoint(ServiceKind::Blob)?;
+        let scheme = if endpoint.is_secure { "https" } else { "http" };
+        let resource = format!("{}/{}", encode(container), encode(name));
+        let path = target_of(endpoint, &resource);
+        let mut url = format!("{scheme}://{}{path}", endpoint.authority());
+        match &self.target.credentials {
+            Credentials::Sas(sas) => add_query(&mut url, sas),
+            Credentials::Key(key) => {
+                let key = decoded(key)?;
+                let account = (self.target.account.as_str(), key.as_slice());
+                add_query(&mut url, &signed_request::sas_to_read(account, container));
+            }
+        }
+        Ok(url)
     }
 
     /// Sends a request without a body.
@@ -324,6 +394,25 @@ impl Client {
         };
         self.send(call, Upload::empty())
     }
+}
+
+/// The path of a request. Slashes in the name of a blob are kept: `c//x` and `c/x` are different
+/// blobs.
+fn target_of(endpoint: &Endpoint, resource: &str) -> String {
+    match endpoint.path.as_str() {
+        "" => format!("/{resource}"),
+        path => format!("/{path}/{resource}"),
+    }
+}
+
+fn add_query(target: &mut String, query: &str) {
+    target.push(if target.contains('?') { '&' } else { '?' });
+    target.push_str(query);
+}
+
+fn decoded(key: &str) -> Result<Vec<u8>, String> {
+    let key = STANDARD.decode(key);
+    key.map_err(|_| "AccountKey is not base64".to_owned())
 }
 
 impl Reply {

@@ -116,6 +116,14 @@ impl Error {
     }
 }
 
+impl Error {
+    /// Whether a work on many items ends, because the next item would meet the error too. Unlike
+    /// [`Error::is_fatal`], false for a file that cannot be read, or a state of one item.
+    pub fn ends_all(&self) -> bool {
+        !matches!(self.cause, Cause::Other(_)) && self.is_fatal()
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.place.is_empty() {

@@ -36,7 +36,11 @@ impl fmt::Display for RequestError {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}: {}", self.status, self.code, self.message)
+        write!(f, "{} {}: {}", self.status, self.code, self.message)?;
+        if self.code == "AuthenticationFailed" {
+            f.write_str(" `lazurite doctor` finds out why.")?;
+        }
+        Ok(())
     }
 }
 

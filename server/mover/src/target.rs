@@ -12,6 +12,7 @@ use lazurite_protocol::service_kind::ServiceKind;
 use lazurite_services::http_client::{self, Reply, UnreadableBody, Upload};
 use lazurite_services::own_requests::OWN_SECRET;
 use lazurite_services::pages::CONSOLE_REALM;
+use lazurite_services::requests;
 use lazurite_services::signed_request::{self, Headers};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -32,6 +33,11 @@ const VARIABLES: [&str; 3] = [
     "AzureWebJobsStorage",
     "STORAGE_CONNECTION_STRING",
 ];
+/// The host and the port of servers, in the environment of servers and of commands.
+const HOST: &str = "LAZURITE_HOST";
+const PORT: &str = "LAZURITE_PORT";
+/// The last port that has two more after it, for Queue and Table.
+const PORT_MAX: u16 = u16::MAX - 2;
 /// The variable with the console's password.
 const CONSOLE_PASSWORD: &str = "LAZURITE_CONSOLE_PASSWORD";
 /// The API version of the commands' requests.
@@ -45,19 +51,46 @@ pub const SERVICES: [(&str, u16); 3] = [
     ("Table", PORT_DEFAULT + 2),
 ];
 
-/// The connection string to use, and its origin for messages.
-pub fn connection_string(text: Option<&str>) -> (&'static str, String) {
+/// The connection string to use, and its origin for messages: that of the command line, else that of
+/// the environment, else the development account. The last one is at [`HOST`] and [`PORT`] of the
+/// environment, which the server reads too. Error: the value of one of these.
+pub fn connection_string(text: Option<&str>) -> Result<(&'static str, String), String> {
     let found = VARIABLES.iter().find_map(|name| {
         let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;
         Some((*name, value))
     });
+    let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     match (text, found) {
-        (Some(text), _) => ("the command line", text.to_owned()),
-        (None, Some(found)) => found,
-        (None, None) => (
-            "no connection string: the default",
-            "UseDevelopmentStorage=true".to_owned(),
-        ),
+        (Some(text), _) => Ok(("the command line", text.to_owned())),
+        (None, Some(found)) => Ok(found),
+        (None, None) => match (variable(HOST), variable(PORT)) {
+            (None, None) => Ok((
+                "no connection string: the default",
+                "UseDevelopmentStorage=true".to_owned(),
+            )),
+            (host, port) => {
+                let text = of_environment(host.as_deref(), port.as_deref())?;
+                Ok(("LAZURITE_HOST and LAZURITE_PORT", text))
+            }
+        },
+    }
+}
+
+/// The development account at the host and the port that the environment sets for servers.
+fn of_environment(host: Option<&str>, port: Option<&str>) -> Result<String, String> {
+    let host = match host {
+        // Servers listen there, and nothing can connect to it.
+        None | Some("0.0.0.0" | "::" | "[::]") => "127.0.0.1",
+        Some(host) => host,
+    };
+    let Some(port) = port else {
+        return Ok(development_string(host, PORT_DEFAULT));
+    };
+    match port.parse() {
+        Ok(port @ 1..=PORT_MAX) => Ok(development_string(host, port)),
+        _ => Err(format!(
+            "{PORT} is {port:?}, which is not the port of a running server: --port names one, from 1 to {PORT_MAX}"
+        )),
     }
 }
 
@@ -158,6 +191,40 @@ impl Target {
         })
     }
 
+    /// The same services for another account, which may be one in a fork (`ACCOUNT--FORK`). `key` is
+    /// the key of an account that is not this one; without it, the key stays. Error: a SAS, which is
+    /// for one account; an endpoint that names no account.
+    pub fn for_account(mut self, account: &str, key: Option<String>) -> Result<Target, String> {
+        if account == self.account {
+            return Ok(self);
+        }
+        let without_fork = |name: &str| name.split("--").next().unwrap_or_default().to_owned();
+        let is_same = without_fork(account) == without_fork(&self.account);
+        match &mut self.credentials {
+            Credentials::Sas(_) => {
+                return Err(format!(
+                    "the connection string has a SharedAccessSignature, which is for {} alone: --account needs a key",
+                    self.account
+                ));
+            }
+            Credentials::Key(own) => {
+                if let Some(key) = key.filter(|_| !is_same) {
+                    *own = key;
+                }
+            }
+        }
+        for (title, endpoint) in &mut self.endpoints {
+            if !endpoint.rename_account(&self.account, account) {
+                return Err(format!(
+                    "the {title}Endpoint names no account {} that --account could replace",
+                    self.account
+                ));
+            }
+        }
+        account.clone_into(&mut self.account);
+        Ok(self)
+    }
+
     /// Gets a page below the account's path, signed with the account's key.
     pub(crate) fn get(
         &self,
@@ -172,7 +239,8 @@ impl Target {
             .decode(key)
             .map_err(|_| "AccountKey is not base64")?;
         let url = format!("/{}/{name}", endpoint.path).replace("//", "/");
-        let headers = self.signed_headers(title, &key, &url);
+        let mut headers = self.signed_headers(title, &key, &url);
+        headers.push(unwatched());
         let address = endpoint.address_or_loopback();
         let answer =
             address.and_then(|address| endpoint.send_at(address, "GET", &url, headers, ""));
@@ -244,6 +312,11 @@ impl Target {
         headers.remove(0);
         headers
     }
+}
+
+/// The header of requests that the server's record of requests leaves out.
+pub(crate) fn unwatched() -> (String, String) {
+    (requests::HEADER.to_owned(), "ignore".to_owned())
 }
 
 /// Whether the server asks for the console's password. The password is sent only after a server
@@ -320,6 +393,22 @@ impl Endpoint {
         [label, first].iter().flatten().any(|name| *name == account)
     }
 
+    /// Replaces the account in the path or in the host. Returns whether it was there.
+    fn rename_account(&mut self, old: &str, new: &str) -> bool {
+        let (first, rest) = self.path.split_once('/').unwrap_or((&self.path, ""));
+        if first == old {
+            self.path = format!("{new}/{rest}").trim_end_matches('/').to_owned();
+            return true;
+        }
+        match self.host.split_once('.') {
+            Some((label, domain)) if label == old => {
+                self.host = format!("{new}.{domain}");
+                true
+            }
+            _ => false,
+        }
+    }
+
     fn address(&self) -> Result<SocketAddr, String> {
         let addresses = (self.host.as_str(), self.port).to_socket_addrs();
         let mut addresses = addresses.map_err(|error| error.to_string())?;
@@ -363,8 +452,10 @@ impl Endpoint {
         found.into_iter().map(canonical).collect()
     }
 
-    /// Requests a page. Error: why there is no response.
-    pub fn ask(&self, target: &str, headers: Headers) -> Result<Answer, String> {
+    /// Requests a page, without a trace in the server's lists of requests and of errors. Error: why
+    /// there is no response.
+    pub fn ask(&self, target: &str, mut headers: Headers) -> Result<Answer, String> {
+        headers.push(unwatched());
         self.send_at(self.address()?, "GET", target, headers, "")
     }
 
@@ -528,6 +619,61 @@ mod tests {
             let found: Vec<_> = found.map(|(_, endpoint)| endpoint.authority()).collect();
             let expected = [65533, 65534, 65535].map(|port| format!("{authority}:{port}"));
             assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn an_account_is_replaced_in_path_or_host_with_its_key() {
+        let key = |target: &Target| match &target.credentials {
+            Credentials::Key(key) | Credentials::Sas(key) => key.clone(),
+        };
+        for (text, url) in [
+            ("BlobEndpoint=http://h:1/one", "h/two"),
+            (
+                "BlobEndpoint=http://one.blob.localhost:1",
+                "two.blob.localhost/",
+            ),
+        ] {
+            let target = Target::read(&format!("AccountName=one;AccountKey=AA;{text}")).unwrap();
+            let fork = target
+                .clone()
+                .for_account("one--f", Some("BB".to_owned()))
+                .unwrap();
+            assert_eq!(
+                (fork.account.as_str(), key(&fork)),
+                ("one--f", "AA".to_owned())
+            );
+            let two = target
+                .clone()
+                .for_account("two", Some("BB".to_owned()))
+                .unwrap();
+            let (_, endpoint) = &two.endpoints[0];
+            assert_eq!(format!("{}/{}", endpoint.host, endpoint.path), url);
+            assert_eq!(key(&two), "BB");
+            assert_eq!(key(&target.for_account("two", None).unwrap()), "AA");
+        }
+        for text in [
+            "AccountName=one;AccountKey=AA;BlobEndpoint=http://h:1",
+            "AccountName=one;SharedAccessSignature=s;BlobEndpoint=http://h:1/one",
+        ] {
+            let refused = Target::read(text).unwrap().for_account("two", None);
+            assert!(refused.unwrap_err().contains("--account"));
+        }
+    }
+
+    #[test]
+    fn the_environment_of_a_server_leads_to_it() {
+        let found = |host, port| {
+            of_environment(host, port)
+                .map(|text| Target::read(&text).unwrap().endpoints[2].1.authority())
+        };
+        assert_eq!(
+            found(Some("0.0.0.0"), Some("20000")).unwrap(),
+            "127.0.0.1:20002"
+        );
+        assert_eq!(found(Some("::1"), None).unwrap(), "[::1]:10002");
+        for port in ["0", "65534", "x"] {
+            assert!(found(None, Some(port)).unwrap_err().contains(port));
         }
     }
 

@@ -39,6 +39,17 @@ pub struct Addressed {
     pub secondary: bool,
 }
 
+impl fmt::Display for Addressed {
+    /// The name that clients use.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.account)?;
+        if let Some(fork) = &self.fork {
+            write!(f, "{FORK_SEPARATOR}{fork}")?;
+        }
+        f.write_str(if self.secondary { SECONDARY } else { "" })
+    }
+}
+
 /// True if a fork may have this name: 1 to 40 lower-case letters, digits and hyphens, without a
 /// hyphen at either end or two in a row. Names that end in `secondary` are for secondaries.
 pub fn is_fork_name(name: &str) -> bool {

@@ -158,13 +158,19 @@ pub struct AccessLogLine {
 impl Observer for AccessLogLine {
     type Sink = AccessLog;
 
-    fn begun(log: &AccessLog, _: &ExchangeFacts, headers: &HeaderMap) -> Option<AccessLogLine> {
+    fn begun(
+        log: &AccessLog,
+        exchange: &ExchangeFacts,
+        headers: &HeaderMap,
+    ) -> Option<AccessLogLine> {
         let heads = tracing::enabled!(tracing::Level::DEBUG).then(|| {
             let mut head = Vec::new();
             push_headers(&mut head, headers);
             [head, Vec::new()]
         });
-        let is_wanted = log.is_on() || tracing::enabled!(tracing::Level::INFO);
+        // The lines of a seed would hide those of clients. The log of --debug has its requests.
+        let is_shown = log.is_on() && !exchange.is_own;
+        let is_wanted = is_shown || tracing::enabled!(tracing::Level::INFO);
         is_wanted.then_some(AccessLogLine { plan: None, heads })
     }
 
@@ -179,11 +185,13 @@ impl Observer for AccessLogLine {
     }
 
     fn ended(self, log: &AccessLog, exchange: &ExchangeFacts, end: &End) {
-        log.take(&Line {
-            exchange,
-            end,
-            plan: self.plan.as_deref(),
-        });
+        if !exchange.is_own {
+            log.take(&Line {
+                exchange,
+                end,
+                plan: self.plan.as_deref(),
+            });
+        }
         let origin = &exchange.origin;
         let request_id = &origin.request_id;
         tracing::info!(

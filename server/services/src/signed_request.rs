@@ -8,8 +8,12 @@ use hmac::{Hmac, KeyInit, Mac};
 use lazurite_protocol::auth::shared_key::LINES;
 use lazurite_protocol::date;
 use lazurite_protocol::service_kind::ServiceKind;
-use percent_encoding::percent_decode_str;
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use sha2::Sha256;
+use std::time::Duration;
+
+/// How long a SAS of [`sas_to_read`] is valid.
+const SAS_LIFETIME: Duration = Duration::from_secs(60 * 60);
 
 /// The headers of a request. Their names may be in any case.
 pub type Headers = Vec<(String, String)>;
@@ -44,13 +48,34 @@ pub fn sign(
             format!("{method}\n{values}\n{own}{resource}{query}"),
         )
     };
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
-    mac.update(text.as_bytes());
-    let signature = STANDARD.encode(mac.finalize().into_bytes());
+    let signature = signature(key, &text);
     headers.push((
         "Authorization".to_owned(),
         format!("{scheme} {account}:{signature}"),
     ));
+}
+
+/// The parameters of a SAS that lets its bearer read the blobs of a container, with their tags, for
+/// [`SAS_LIFETIME`]. Source: Create a service SAS, "Construct the signature string".
+pub fn sas_to_read((account, key): (&str, &[u8]), container: &str) -> String {
+    const VERSION: &str = "2021-12-02";
+    const PERMISSIONS: &str = "rt";
+    let end = date::iso8601_seconds(clock::system_time() + SAS_LIFETIME);
+    let canonical = format!("/blob/{account}/{container}");
+    // The empty lines are, in order: start; policy, addresses, protocol; snapshot, scope and five
+    // headers of answers.
+    let mut lines = vec![PERMISSIONS, "", &end, &canonical, "", "", "", VERSION, "c"];
+    lines.extend([""; 7]);
+    let signature = signature(key, &lines.join("\n"));
+    let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+    let (end, signature) = (encoded(&end), encoded(&signature));
+    format!("sv={VERSION}&sr=c&sp={PERMISSIONS}&se={end}&sig={signature}")
+}
+
+fn signature(key: &[u8], text: &str) -> String {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
+    mac.update(text.as_bytes());
+    STANDARD.encode(mac.finalize().into_bytes())
 }
 
 fn signed_value(headers: &Headers, name: &str, body_bytes: u64) -> String {

@@ -2,6 +2,7 @@
 
 use crate::cli::values;
 use crate::state::diff::LIMIT_DEFAULT;
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use lazurite_mover::Existing;
 use lazurite_protocol::service_kind::ServiceKind;
@@ -19,6 +20,8 @@ pub enum Command {
         /// The directory of the store
         #[arg(value_name = "DIR", default_value = ".lazurite")]
         directory: PathBuf,
+        #[command(flatten)]
+        output: OutputArguments,
     },
     /// Show one file of a store as text: what it holds, where, and whether its checksums are right
     ///
@@ -30,14 +33,21 @@ pub enum Command {
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
-    /// Ask a server on this machine whether it serves requests: for health checks of containers
+    /// Ask a server whether it serves requests: for health checks of containers
     ///
     /// Prints one line for each service. The exit status is 0 only if all of them answer.
     Health {
-        /// Ports to ask (default: those in the file that LAZURITE_PORT_FILE names; 10000 if it
-        /// names none)
-        #[arg(value_name = "PORT")]
+        /// Ports of this machine to ask (default: those in the file that LAZURITE_PORT_FILE names;
+        /// 10000 if it names none)
+        #[arg(
+            value_name = "PORT",
+            conflicts_with_all = ["connection_string", "server_host", "server_port"]
+        )]
         ports: Vec<u16>,
+        #[command(flatten)]
+        store: StoreArguments,
+        #[command(flatten)]
+        output: OutputArguments,
     },
     /// Find out why a client cannot use a connection string
     ///
@@ -53,13 +63,15 @@ pub enum Command {
         subject: Option<String>,
         #[command(flatten)]
         store: StoreArguments,
+        #[command(flatten)]
+        output: OutputArguments,
     },
-    /// Record what is asked of the tables of an account: for `lazurite what-if`
+    /// Record the requests to the tables of an account: for `lazurite what-if`
     ///
-    /// Prints one JSON object a request: keys, filter, sizes, but no values of properties. While
-    /// no client records, the server keeps nothing.
+    /// Prints a JSON object for each request: keys, filter and sizes, but no values of properties.
+    /// The server keeps nothing while no command records.
     Record {
-        /// End after so many seconds (default: until Ctrl-C)
+        /// End after this many seconds (default: until Ctrl-C)
         #[arg(long, value_name = "SECONDS")]
         seconds: Option<u64>,
         #[command(flatten)]
@@ -67,22 +79,24 @@ pub enum Command {
     },
     /// Compare a recorded workload of a table with the same workload under other keys
     ///
-    /// Copies the table in a fork, with its new keys, and asks the recorded queries there:
-    /// requests, rows that Azure would examine, the hottest partition and when it would be
-    /// throttled, storage and price. Without --partition-key, keys to try are printed. See
+    /// Copies the table in a fork, with its new keys, and repeats the recorded queries there.
+    /// Prints requests, rows that Azure would examine, the hottest partition and when it would be
+    /// throttled, storage and price. Without --partition-key, prints keys to try. See
     /// docs/what-if.md.
     WhatIf(WhatIfArguments),
-    /// Check a design of tables that is described in a file
+    /// Check a design of tables from a file
     Design {
         #[command(subcommand)]
         action: DesignAction,
     },
-    /// Print what a running server would change about the workload it sees
+    /// Print advice on the workload that a running server has seen
     ///
     /// The rules are those of the table design guide: see docs/advisor.md.
     Advice {
         #[command(flatten)]
         store: StoreArguments,
+        #[command(flatten)]
+        output: OutputArguments,
     },
     /// Print the table design cookbook: all pages, a page, or its program
     ///
@@ -101,7 +115,7 @@ pub enum Command {
         #[command(flatten)]
         store: StoreArguments,
     },
-    /// Print the last requests that a running server had, with the reason of each refusal
+    /// Print the last requests to a running server, with the reason of each refusal
     ///
     /// The server keeps them in memory: see docs/console.md.
     Requests {
@@ -112,7 +126,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
         /// Only requests with all these words in path, operation, status, error code, client or id
-        #[arg(long, value_name = "WORDS")]
+        #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
         filter: Option<String>,
         /// Only requests that were refused or failed
         #[arg(long)]
@@ -120,7 +134,7 @@ pub enum Command {
         #[command(flatten)]
         store: StoreArguments,
     },
-    /// Say whether a server runs, where and on which directory; its version, disk and memory
+    /// Show whether a server runs, its addresses, directory, version, disk space and memory
     ///
     /// LAZURITE_CONSOLE_PASSWORD is sent if it is set and a console asks for it. The exit status is
     /// 1 if no server answers.
@@ -141,18 +155,23 @@ pub enum Command {
         action: Option<ClockAction>,
         #[command(flatten)]
         store: StoreArguments,
+        #[command(flatten)]
+        output: OutputArguments,
     },
     /// Show, set or remove the faults that a running server injects into requests
     ///
-    /// LAZURITE_CONSOLE_PASSWORD is sent if it is set and a console asks for it. See
-    /// docs/testing.md.
+    /// Without an action it shows them. `lazurite faults set rules.json` reads a document such as
+    /// {"rules": [{"operation": "GetBlob", "status": 503, "times": 3}]}. LAZURITE_CONSOLE_PASSWORD
+    /// is sent if it is set and a console asks for it. See docs/testing.md.
     Faults {
         #[command(subcommand)]
         action: Option<FaultsAction>,
         #[command(flatten)]
         store: StoreArguments,
+        #[command(flatten)]
+        output: OutputArguments,
     },
-    /// Reset the store of a running server, keep it as a snapshot, restore it, or fork it for a
+    /// Reset the store of a running server, save it as a snapshot, restore it, or fork it for a
     /// test
     ///
     /// LAZURITE_CONSOLE_PASSWORD is sent if it is set and a console asks for it. See
@@ -197,58 +216,76 @@ pub enum Command {
         #[command(flatten)]
         store: StoreArguments,
     },
-    /// Put a file as a block blob, in place of one that has the name
-    Put {
-        /// The file; - reads standard input
-        #[arg(value_name = "FILE")]
-        file: PathBuf,
-        /// CONTAINER/NAME
-        #[arg(value_name = "BLOB")]
-        path: String,
-        /// Its Content-Type
-        #[arg(
-            long = "type",
-            value_name = "TYPE",
-            default_value = "application/octet-stream"
-        )]
-        content_type: String,
+    /// Download a blob to a file, or all blobs of a directory
+    Get(GetArguments),
+    /// Upload a file as a block blob, or all files of a directory
+    Put(PutArguments),
+    /// Delete a blob, all blobs of a directory, or all whose names begin with a text
+    ///
+    /// With -r or --prefix it counts first, and asks. It then deletes the blobs that it counted:
+    /// those that were changed since stay, and new ones are not touched.
+    Rm(RmArguments),
+    /// Copy blobs between containers, accounts, forks and servers
+    ///
+    /// The server copies by itself where both places are in one of its stores. Otherwise the content
+    /// passes through this program. Metadata, tags and tier are copied too. The flags that begin with
+    /// --to- name the other server or account; without them both places are in the same account.
+    Cp(CopyPathsArguments),
+    /// Move blobs: copy them, and delete the originals that were not changed since
+    Mv(CopyPathsArguments),
+    /// Create containers, queues or tables
+    Create {
+        #[command(subcommand)]
+        kind: CreateKind,
+    },
+    /// Delete a container, a queue or a table with its contents
+    Delete {
+        #[command(subcommand)]
+        kind: DeleteKind,
+    },
+    /// Read, write or delete entities of a table
+    Entity {
+        #[command(subcommand)]
+        action: EntityAction,
         #[command(flatten)]
         store: StoreArguments,
-    },
-    /// Delete a blob
-    Rm {
-        /// CONTAINER/NAME
-        #[arg(value_name = "BLOB")]
-        path: String,
         #[command(flatten)]
-        store: StoreArguments,
+        output: OutputArguments,
     },
-    /// Print the next messages of a queue, without taking them
+    /// Print the next messages of a queue, without receiving them
     Peek {
         /// The queue
         #[arg(value_name = "QUEUE")]
         queue: String,
-        /// Most messages
+        /// Maximum number of messages
         #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=32))]
         count: u32,
+        /// Decode messages that are Base64 of a text, as Azure Functions writes them
+        #[arg(long)]
+        decode: bool,
         /// One JSON object a line
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         store: StoreArguments,
     },
-    /// Put a message into a queue
+    /// Send a message to a queue
     Send {
         /// The queue
         #[arg(value_name = "QUEUE")]
         queue: String,
         /// The message; - reads standard input
-        #[arg(value_name = "TEXT")]
+        #[arg(value_name = "TEXT", allow_hyphen_values = true)]
         text: String,
+        /// Encode it as Base64, as Azure Functions expects it
+        #[arg(long)]
+        base64: bool,
         #[command(flatten)]
         store: StoreArguments,
+        #[command(flatten)]
+        output: OutputArguments,
     },
-    /// Print the entities of a table that a filter finds
+    /// Print the entities of a table that match a filter
     Query {
         /// The table
         #[arg(value_name = "TABLE")]
@@ -256,12 +293,15 @@ pub enum Command {
         /// As in $filter: "PartitionKey eq 'Sales' and Age gt 30" (default: all entities)
         #[arg(value_name = "FILTER", default_value = "", hide_default_value = true)]
         filter: String,
-        /// Most entities
+        /// Maximum number of entities
         #[arg(long, value_name = "NUMBER", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
         top: u32,
-        /// How the entities are printed; json is one object a line
+        /// The form of the output; json is one object a line
         #[arg(long, value_enum, default_value_t = QueryFormat::Table)]
         format: QueryFormat,
+        /// The same as --format json
+        #[arg(long, conflicts_with = "format")]
+        json: bool,
         #[command(flatten)]
         store: StoreArguments,
     },
@@ -275,6 +315,8 @@ pub enum Command {
         path: PathBuf,
         #[command(flatten)]
         store: StoreArguments,
+        #[command(flatten)]
+        output: OutputArguments,
     },
     /// Read an export, or a directory of the same layout, into a store
     ///
@@ -283,11 +325,13 @@ pub enum Command {
         /// A directory; an archive that an export has written; or a .toml file, as --seed takes it
         #[arg(value_name = "PATH")]
         path: PathBuf,
-        /// What happens to containers, queues and tables that are there
+        /// What happens to containers, queues and tables that exist
         #[arg(long, value_enum, default_value_t = Existing::Refuse)]
         existing: Existing,
         #[command(flatten)]
         store: StoreArguments,
+        #[command(flatten)]
+        output: OutputArguments,
     },
     /// Copy blobs, queues and tables from one server to another: Lazurite, Azurite or Azure
     ///
@@ -302,26 +346,34 @@ pub enum Command {
         #[arg(value_name = "DIR")]
         path: PathBuf,
         /// The account of Azurite's to import (default: the account of the connection string)
-        #[arg(long, value_name = "NAME")]
+        #[arg(long = "from-account", value_name = "NAME")]
         account: Option<String>,
-        /// What happens to containers, queues and tables that are there
+        /// What happens to containers, queues and tables that exist
         #[arg(long, value_enum, default_value_t = Existing::Refuse)]
         existing: Existing,
         #[command(flatten)]
         store: StoreArguments,
+        #[command(flatten)]
+        output: OutputArguments,
     },
     /// Serve the store to a coding assistant: the Model Context Protocol over standard input and
     /// output
     ///
-    /// Tools: list, read_blob, query_entities, peek_messages, requests, request, advice. See
-    /// docs/console.md.
+    /// The tools are those of the commands; docs/console.md lists them.
     Mcp {
-        /// Offer tools that write, too: put_blob, delete_blob, send_message, put_entity,
-        /// delete_entity, create
+        /// Offer tools that write, too
         #[arg(long = "allow-writes")]
         allow_writes: bool,
         #[command(flatten)]
         store: StoreArguments,
+    },
+    /// Start the server when you log in: with systemd on Linux, with launchd on macOS
+    ///
+    /// It is a service of the user, in the user's own directories, and needs no rights of an
+    /// administrator. Windows has none: see docs/install.md.
+    Service {
+        #[command(subcommand)]
+        action: ServiceAction,
     },
     /// Make or remove the commands azurite, azurite-blob, azurite-queue and azurite-table
     ///
@@ -330,7 +382,273 @@ pub enum Command {
     Shim {
         #[command(subcommand)]
         action: ShimAction,
+        #[command(flatten)]
+        output: OutputArguments,
     },
+}
+
+/// The arguments of `lazurite get`.
+#[derive(Debug, Clone, Args)]
+pub struct GetArguments {
+    /// CONTAINER/NAME, or with -r CONTAINER/DIRECTORY
+    #[arg(value_name = "BLOB")]
+    pub path: String,
+    /// The file, or with -r the directory (default: the name of the blob; with -r, this directory)
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// All blobs of the directory
+    #[arg(short, long)]
+    pub recursive: bool,
+    /// Leave files that are there as they are
+    #[arg(short, long = "no-clobber")]
+    pub no_clobber: bool,
+    #[command(flatten)]
+    pub store: StoreArguments,
+    #[command(flatten)]
+    pub output: OutputArguments,
+}
+
+/// The arguments of `lazurite put`.
+#[derive(Debug, Clone, Args)]
+pub struct PutArguments {
+    /// The file, or with -r the directory; - reads standard input
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// CONTAINER/NAME; after a container or a slash, the blob has the name of the file. With -r
+    /// CONTAINER/DIRECTORY
+    #[arg(value_name = "BLOB")]
+    pub path: String,
+    /// All files of the directory and of those in it
+    #[arg(short, long)]
+    pub recursive: bool,
+    /// The Content-Type (default: the one for the name)
+    #[arg(long = "type", value_name = "TYPE")]
+    pub content_type: Option<String>,
+    /// Leave blobs that are there as they are
+    #[arg(short, long = "no-clobber")]
+    pub no_clobber: bool,
+    #[command(flatten)]
+    pub store: StoreArguments,
+    #[command(flatten)]
+    pub output: OutputArguments,
+}
+
+/// The arguments of `lazurite rm`.
+#[derive(Debug, Clone, Args)]
+pub struct RmArguments {
+    /// CONTAINER/NAME; with -r CONTAINER or CONTAINER/DIRECTORY
+    #[arg(value_name = "BLOB")]
+    pub path: String,
+    /// All blobs of the directory
+    #[arg(short, long)]
+    pub recursive: bool,
+    /// All blobs whose names begin with NAME
+    #[arg(long, conflicts_with = "recursive")]
+    pub prefix: bool,
+    /// Delete the snapshots of blobs too
+    #[arg(long)]
+    pub snapshots: bool,
+    /// Ask nothing
+    #[arg(short, long)]
+    pub yes: bool,
+    #[command(flatten)]
+    pub store: StoreArguments,
+    #[command(flatten)]
+    pub output: OutputArguments,
+}
+
+/// The arguments of `lazurite cp` and `mv`.
+#[derive(Debug, Clone, Args)]
+pub struct CopyPathsArguments {
+    /// CONTAINER/NAME; with -r CONTAINER or CONTAINER/DIRECTORY
+    #[arg(value_name = "FROM")]
+    pub from: String,
+    /// CONTAINER/NAME; with -r CONTAINER or CONTAINER/DIRECTORY
+    ///
+    /// After a container or a slash, the copy has the last part of the name.
+    #[arg(value_name = "TO")]
+    pub to: String,
+    /// All blobs of the directory
+    #[arg(short, long)]
+    pub recursive: bool,
+    /// Leave blobs that are there as they are
+    #[arg(short, long = "no-clobber")]
+    pub no_clobber: bool,
+    /// The connection string of TO; env:NAME reads it from this variable
+    #[arg(
+        long = "to-connection-string",
+        value_name = "CONNECTION STRING",
+        conflicts_with_all = ["to_host", "to_port"],
+        help_heading = "Server of TO"
+    )]
+    pub to_connection_string: Option<String>,
+    /// The host of TO (default: 127.0.0.1)
+    #[arg(long = "to-host", value_name = "HOST", value_parser = values::host, help_heading = "Server of TO")]
+    pub to_host: Option<String>,
+    /// The first port of TO (default: 10000)
+    #[arg(long = "to-port", value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=65533), help_heading = "Server of TO")]
+    pub to_port: Option<u16>,
+    /// The account of TO; ACCOUNT--FORK is the account in a fork
+    #[arg(
+        long = "to-account",
+        value_name = "NAME",
+        help_heading = "Server of TO"
+    )]
+    pub to_account: Option<String>,
+    #[command(flatten)]
+    pub store: StoreArguments,
+    #[command(flatten)]
+    pub output: OutputArguments,
+}
+
+/// What `lazurite create` creates.
+#[derive(Debug, Clone, Subcommand)]
+pub enum CreateKind {
+    /// Create containers
+    Container {
+        /// What anonymous clients may read: blobs, or blobs and the list of them
+        #[arg(long, value_name = "ACCESS", value_parser = ["blob", "container"])]
+        public: Option<String>,
+        #[command(flatten)]
+        arguments: CreateArguments,
+    },
+    /// Create queues
+    Queue(CreateArguments),
+    /// Create tables
+    Table(CreateArguments),
+}
+
+/// The arguments of `lazurite create`.
+#[derive(Debug, Clone, Args)]
+pub struct CreateArguments {
+    /// Their names
+    #[arg(value_name = "NAME", required = true)]
+    pub names: Vec<String>,
+    /// Take those that are there for created
+    #[arg(long = "ignore-existing")]
+    pub ignore_existing: bool,
+    #[command(flatten)]
+    pub store: StoreArguments,
+    #[command(flatten)]
+    pub output: OutputArguments,
+}
+
+/// What `lazurite delete` deletes.
+#[derive(Debug, Clone, Subcommand)]
+pub enum DeleteKind {
+    /// Delete a container with its blobs
+    Container(DeleteArguments),
+    /// Delete a queue with its messages
+    Queue(DeleteArguments),
+    /// Delete a table with its entities
+    Table(DeleteArguments),
+}
+
+/// The arguments of `lazurite delete`.
+#[derive(Debug, Clone, Args)]
+pub struct DeleteArguments {
+    /// Its name
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Ask nothing
+    #[arg(short, long)]
+    pub yes: bool,
+    #[command(flatten)]
+    pub store: StoreArguments,
+    #[command(flatten)]
+    pub output: OutputArguments,
+}
+
+/// An action of `lazurite entity`.
+#[derive(Debug, Clone, Subcommand)]
+pub enum EntityAction {
+    /// Print an entity with its ETag
+    Get {
+        /// The table
+        #[arg(value_name = "TABLE")]
+        table: String,
+        /// Its PartitionKey
+        #[arg(value_name = "PARTITION_KEY")]
+        partition_key: String,
+        /// Its RowKey
+        #[arg(value_name = "ROW_KEY")]
+        row_key: String,
+    },
+    /// Insert an entity, or replace the one that has its keys
+    ///
+    /// Values are written as in $filter: 34, 34L, 1.5, true, "Name='Anna'",
+    /// "Due=datetime'2026-11-30'", "Id=guid'...'", "Photo=binary'00ff'". A word without quotes is a
+    /// text.
+    Put(EntityPutArguments),
+    /// Delete an entity, or all that match a filter
+    ///
+    /// With --filter it counts first, and asks. It then deletes the entities that it counted: those
+    /// that were changed since stay.
+    Delete {
+        /// The table
+        #[arg(value_name = "TABLE")]
+        table: String,
+        /// Its PartitionKey
+        #[arg(
+            value_name = "PARTITION_KEY",
+            required_unless_present = "filter",
+            requires = "row_key",
+            conflicts_with = "filter"
+        )]
+        partition_key: Option<String>,
+        /// Its RowKey
+        #[arg(value_name = "ROW_KEY")]
+        row_key: Option<String>,
+        /// All entities that match this filter, as in $filter
+        #[arg(long, value_name = "FILTER", value_parser = NonEmptyStringValueParser::new())]
+        filter: Option<String>,
+        /// Only if the entity has this ETag
+        #[arg(
+            long = "if-match",
+            value_name = "ETAG",
+            default_value = "*",
+            hide_default_value = true,
+            conflicts_with = "filter"
+        )]
+        if_match: String,
+        /// Ask nothing
+        #[arg(short, long, requires = "filter")]
+        yes: bool,
+    },
+}
+
+/// The arguments of `lazurite entity put`.
+#[derive(Debug, Clone, Args)]
+pub struct EntityPutArguments {
+    /// The table
+    #[arg(value_name = "TABLE")]
+    pub table: String,
+    /// Its PartitionKey
+    #[arg(value_name = "PARTITION_KEY")]
+    pub partition_key: String,
+    /// Its RowKey
+    #[arg(value_name = "ROW_KEY")]
+    pub row_key: String,
+    /// Its properties
+    #[arg(value_name = "NAME=VALUE")]
+    pub properties: Vec<String>,
+    /// Keep the properties that are not named
+    #[arg(long)]
+    pub merge: bool,
+    /// Fail if an entity has the keys
+    #[arg(long, conflicts_with_all = ["merge", "if_match"])]
+    pub insert: bool,
+    /// Only if the entity has this ETag; * is any, and fails if there is no entity
+    #[arg(long = "if-match", value_name = "ETAG")]
+    pub if_match: Option<String>,
+}
+
+/// The form of what a command prints.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct OutputArguments {
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub json: bool,
 }
 
 /// The arguments of `lazurite what-if`.
@@ -342,9 +660,10 @@ pub struct WhatIfArguments {
     /// A record of `lazurite record`; - reads standard input
     #[arg(long, value_name = "FILE")]
     pub record: PathBuf,
-    /// The new PartitionKey: names of properties, PartitionKey, RowKey and 'texts', joined by +.
-    /// Also month(P), day(P), hour(P), inverted(P) of an instant, start(P, 3), pad(P, 10),
-    /// hash(P, 16)
+    /// The new PartitionKey: names of properties, PartitionKey, RowKey and 'texts', joined by +
+    ///
+    /// Also month(P), day(P), hour(P), inverted(P) of an instant, start(P, 3), pad(P, 10), hash(P,
+    /// 16).
     #[arg(long, value_name = "EXPRESSION")]
     pub partition_key: Option<String>,
     /// The new RowKey
@@ -355,19 +674,29 @@ pub struct WhatIfArguments {
     )]
     pub row_key: String,
     /// Keep the entities as they are, and store copies under the new keys
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub copy: bool,
     /// Properties whose values clients know when they read or change an entity by its keys
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[arg(
+        long,
+        hide_short_help = true,
+        value_name = "NAMES",
+        value_delimiter = ','
+    )]
     pub known: Vec<String>,
     /// A price file, as `lazurite-bench guide --print-prices` prints it
     #[arg(long, value_name = "FILE")]
     pub prices: Option<PathBuf>,
-    /// Entities a second that a server of Azure bears: not published
-    #[arg(long, value_name = "NUMBER", default_value_t = 5000, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Entities per second that one server of Azure serves; Azure publishes no number
+    #[arg(long, hide_short_help = true, value_name = "NUMBER", default_value_t = 5000, value_parser = clap::value_parser!(u32).range(1..))]
     pub server_target: u32,
-    /// Seconds after which an overloaded server is relieved: not published
-    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    /// Seconds until Azure splits the load of a server; Azure publishes no number
+    #[arg(
+        long,
+        hide_short_help = true,
+        value_name = "SECONDS",
+        default_value_t = 30
+    )]
     pub split_after: u32,
     /// Print the comparison as JSON
     #[arg(long)]
@@ -403,10 +732,10 @@ pub struct CopyArguments {
     /// What happens to containers, queues and tables that the destination has
     #[arg(long, value_enum, default_value_t = Existing::Refuse)]
     pub existing: Existing,
-    /// Requests at a time
+    /// Maximum number of requests at a time
     #[arg(long, value_name = "NUMBER", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub parallel: u8,
-    /// Note in this file what was copied, and go on from there if it exists
+    /// Record in this file what was copied, and continue from there if it exists
     #[arg(long, value_name = "FILE")]
     pub resume: Option<PathBuf>,
     /// Seconds for which a request is sent again after its connection broke
@@ -418,29 +747,46 @@ pub struct CopyArguments {
     /// Do not read copied blobs again from the destination to compare them
     #[arg(long = "no-read-back")]
     pub no_read_back: bool,
+    #[command(flatten)]
+    pub output: OutputArguments,
 }
 
-/// The store that a command is for.
+/// The server and the account that a command is for.
 ///
 /// The names differ from those of the flags of a start, whose values a global argument of the same
 /// name would take over.
 #[derive(Debug, Clone, Args)]
 pub struct StoreArguments {
-    /// The connection string: of a running server or of Azure (default: the one in
-    /// AZURE_STORAGE_CONNECTION_STRING or AzureWebJobsStorage, else UseDevelopmentStorage=true)
+    /// A connection string; env:NAME reads it from this variable
+    ///
+    /// Of a running server or of Azure. The default is AZURE_STORAGE_CONNECTION_STRING or
+    /// AzureWebJobsStorage, else the development account at 127.0.0.1:10000.
     #[arg(
         long = "connection-string",
         value_name = "CONNECTION STRING",
         conflicts_with_all = ["server_host", "server_port"],
-        global = true
+        global = true,
+        help_heading = "Server"
     )]
     pub connection_string: Option<String>,
-    /// The host of a running server that has the development account (default: 127.0.0.1)
-    #[arg(long = "host", value_name = "HOST", value_parser = values::host, global = true)]
+    /// The host of the server (default: LAZURITE_HOST, else 127.0.0.1)
+    #[arg(long = "host", value_name = "HOST", value_parser = values::host, global = true, help_heading = "Server")]
     pub server_host: Option<String>,
-    /// The --port of that server: of Blob; Queue and Table have the next two (default: 10000)
-    #[arg(long = "port", value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=65533), global = true)]
+    /// The port of its Blob service (default: LAZURITE_PORT, else 10000)
+    ///
+    /// Queue and Table have the next two.
+    #[arg(long = "port", value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=65533), global = true, help_heading = "Server")]
     pub server_port: Option<u16>,
+    /// Another account of the server; ACCOUNT--FORK is the account in a fork
+    ///
+    /// AZURE_STORAGE_KEY is its key. Without that variable, it has the same key.
+    #[arg(
+        long = "account",
+        value_name = "NAME",
+        global = true,
+        help_heading = "Server"
+    )]
+    pub server_account: Option<String>,
 }
 
 /// Values of `lazurite query --format`.
@@ -482,7 +828,7 @@ pub enum ClockAction {
     Show,
     /// Move the clock forward
     Advance {
-        /// How far: 30s, 5m, 2h, 7d, or PT30S
+        /// A duration: 30s, 5m, 2h, 7d, or PT30S
         #[arg(value_name = "DURATION")]
         by: String,
     },
@@ -494,9 +840,9 @@ pub enum ClockAction {
     },
     /// Stop the clock
     Freeze,
-    /// Let a stopped clock go on from where it is
+    /// Start a stopped clock again, from the time that it shows
     Run,
-    /// Show the machine's time again, unless that is earlier
+    /// Set the clock to the machine's time, unless that is earlier
     Reset,
 }
 
@@ -515,11 +861,12 @@ pub enum FaultsAction {
     Clear,
 }
 
-/// The part of a store that `lazurite state reset` deletes; everything if nothing is named.
+/// The part of a store that `lazurite state reset` deletes; everything if nothing is named, and no
+/// --account.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct ResetArguments {
-    /// An account; ACCOUNT--FORK is the account in a fork
-    #[arg(long, value_name = "NAME")]
+    /// The --account of the command, if it is given.
+    #[arg(skip)]
     pub account: Option<String>,
     /// blob, queue or table
     #[arg(long, value_name = "SERVICE")]
@@ -535,9 +882,9 @@ pub struct ResetArguments {
 /// An action of `lazurite state`.
 #[derive(Debug, Clone, Subcommand)]
 pub enum StateAction {
-    /// Delete everything in the store, or in the part of it that is named
+    /// Delete everything in the store, or in the part that --account and the flags below name
     Reset(ResetArguments),
-    /// Keep the store as it is now
+    /// Save the store as it is now as a snapshot
     Snapshot {
         /// 1 to 64 letters, digits, dots, hyphens and underscores
         #[arg(value_name = "NAME")]
@@ -545,7 +892,7 @@ pub enum StateAction {
     },
     /// Print the snapshots and the forks
     List,
-    /// Put a snapshot in the place of the store and drop the present contents
+    /// Replace the contents of the store by those of a snapshot
     Restore {
         /// The snapshot
         #[arg(value_name = "NAME")]
@@ -569,7 +916,7 @@ pub enum StateAction {
         /// Compare this fork with its source
         #[arg(long, value_name = "NAME")]
         fork: Option<String>,
-        /// Most changes to print, up to 10000
+        /// Maximum number of changes to print, up to 10000
         #[arg(long, value_name = "COUNT", default_value_t = LIMIT_DEFAULT)]
         limit: usize,
     },
@@ -588,6 +935,25 @@ pub enum StateAction {
         #[arg(value_name = "NAME")]
         name: String,
     },
+}
+
+/// An action of `lazurite service`.
+#[derive(Debug, Clone, Subcommand)]
+pub enum ServiceAction {
+    /// Write the service and start it; one that is installed is replaced
+    Install {
+        /// Print the file and the commands, and change nothing
+        #[arg(long)]
+        print: bool,
+        /// Flags of the server, after --. Without --location, data is kept in the user's directory
+        /// for data: ~/.local/share/lazurite, or ~/Library/Application Support/lazurite
+        #[arg(last = true, value_name = "FLAGS")]
+        flags: Vec<String>,
+    },
+    /// Stop and remove the service. The data stays
+    Uninstall,
+    /// Say whether a service is installed and runs: the exit status is 0 if it runs
+    Status,
 }
 
 /// An action of `lazurite shim`.

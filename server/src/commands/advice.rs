@@ -7,9 +7,14 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 /// Prints the advice of a running server. The error is a sentence.
-pub fn run(client: &Client) -> Result<ExitCode, String> {
+pub fn run(client: &Client, as_json: bool) -> Result<ExitCode, String> {
     let report = client.advice()?;
-    print_line(printed(&report).trim_end());
+    if as_json {
+        // The JSON escapes control characters, which could act on a terminal.
+        print_line(report);
+    } else {
+        print_line(printed(&report).trim_end());
+    }
     Ok(ExitCode::SUCCESS)
 }
 

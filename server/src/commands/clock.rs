@@ -10,13 +10,28 @@ use std::process::ExitCode;
 const PAGE: &str = "/_lazurite/clock";
 
 /// Sends the action to a running server. The error is a sentence.
-pub fn run(action: Option<&ClockAction>, target: &Target) -> Result<ExitCode, String> {
+pub fn run(
+    action: Option<&ClockAction>,
+    target: &Target,
+    as_json: bool,
+) -> Result<ExitCode, String> {
     let body = action.map_or(Ok(None), body_of)?;
     let clock = match body {
         None => target.administer("GET", PAGE, "")?,
-        Some(body) => target.administer("PUT", PAGE, &body.to_string())?,
+        Some(body) => target.administer("PUT", PAGE, &body.to_string()).map_err(|reason| {
+            match action {
+                Some(ClockAction::Reset) => format!(
+                    "{reason} `lazurite state restore` of an older snapshot sets it back, and so does `lazurite state reset`, with the contents"
+                ),
+                _ => reason,
+            }
+        })?,
     };
-    print_line(printed(&clock));
+    if as_json {
+        print_line(clock);
+    } else {
+        print_line(printed(&clock));
+    }
     Ok(ExitCode::SUCCESS)
 }
 

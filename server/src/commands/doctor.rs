@@ -8,9 +8,10 @@ use crate::clock;
 use crate::signed_request::Headers;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use lazurite_base::terminal::print_line;
-use lazurite_mover::target::{Answer, Credentials, Endpoint, SERVICES, Target, connection_string};
+use lazurite_base::terminal::{plain, print_line};
+use lazurite_mover::target::{Answer, Credentials, Endpoint, SERVICES, Target};
 use lazurite_protocol::date;
+use serde_json::json;
 use std::net::ToSocketAddrs;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -19,21 +20,28 @@ use std::time::Duration;
 /// "Specifying the Date header".
 const CLOCK_SKEW_MAX: Duration = Duration::from_secs(15 * 60);
 
-/// Examines a connection string, by default that of the environment. The error is a sentence.
-pub fn run(text: Option<String>) -> Result<ExitCode, String> {
-    let (origin, text) = connection_string(text.as_deref());
-    print_line(format_args!("examining: {origin}"));
-    let target = Target::read(&text)?;
-    let mut findings = examine(&target);
-    findings.extend(proxy(&target));
-    for finding in &findings {
-        print_line(finding);
+/// Examines a connection string. `origin` says where it is from. The error is a sentence.
+pub fn run(origin: &str, target: &Target, as_json: bool) -> Result<ExitCode, String> {
+    if !as_json {
+        print_line(format_args!("examining: {origin}"));
     }
-    if findings.is_empty() {
-        print_line(nothing_found(&target));
-        return Ok(ExitCode::SUCCESS);
+    let mut findings = examine(target);
+    findings.extend(proxy(target));
+    if as_json {
+        print_line(json!({ "examined": origin, "findings": findings }));
+    } else {
+        for finding in &findings {
+            print_line(plain(finding));
+        }
+        if findings.is_empty() {
+            print_line(nothing_found(target));
+        }
     }
-    Ok(ExitCode::FAILURE)
+    Ok(if findings.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 /// Says that no problem was found, and which services the connection string lacks.

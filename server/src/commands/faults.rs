@@ -9,7 +9,11 @@ use std::process::ExitCode;
 const PAGE: &str = "/_lazurite/faults";
 
 /// Sends the action to a running server. The error is a sentence.
-pub fn run(action: Option<&FaultsAction>, target: &Target) -> Result<ExitCode, String> {
+pub fn run(
+    action: Option<&FaultsAction>,
+    target: &Target,
+    as_json: bool,
+) -> Result<ExitCode, String> {
     let (method, body) = match action {
         None | Some(FaultsAction::Show) => ("GET", String::new()),
         Some(FaultsAction::Set { file }) => ("PUT", read(file)?),
@@ -17,7 +21,11 @@ pub fn run(action: Option<&FaultsAction>, target: &Target) -> Result<ExitCode, S
     };
     let rules = target.administer(method, PAGE, &body)?;
     // The JSON escapes control characters, which could act on a terminal.
-    print_line(format_args!("{rules:#}"));
+    if as_json {
+        print_line(rules);
+    } else {
+        print_line(format_args!("{rules:#}"));
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,6 +1,7 @@
 //! `lazurite guide`: prints the table design cookbook, and runs its programs.
 
 use crate::cli::Language;
+use crate::commands::outcome::note;
 use lazurite_base::terminal::print_line;
 use lazurite_console::cookbook::{self, CONTENTS};
 use lazurite_mover::Client;
@@ -46,7 +47,10 @@ pub fn run_program(
         match program.status() {
             Ok(status) if status.success() => return Ok(ExitCode::SUCCESS),
             Ok(_) => {
-                eprintln!("it needs the packages {}", language.packages());
+                note(format_args!(
+                    "it needs the packages {}",
+                    language.packages()
+                ));
                 return Ok(ExitCode::FAILURE);
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {}

@@ -1,13 +1,13 @@
-//! `lazurite health`: asks the services on this machine for their health, like a health check
-//! inside a container.
+//! `lazurite health`: asks services for their health, like a health check inside a container.
 
+use crate::commands::outcome::say;
 use crate::http_client::{self, Reply, Upload};
 use crate::signed_request::Headers;
 use axum::http::StatusCode;
-use lazurite_base::terminal::print_line;
-use lazurite_mover::target::{HTTPS_REQUIRED, PATIENCE};
+use lazurite_mover::target::{HTTPS_REQUIRED, PATIENCE, Target};
+use serde_json::json;
 use std::io::{self, Read};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::ToSocketAddrs;
 use std::process::ExitCode;
 
 /// Maximum length of a response. Those of our server are shorter.
@@ -15,22 +15,40 @@ const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 const PORT_DEFAULT: u16 = 10000;
 const PORT_FILE: &str = "LAZURITE_PORT_FILE";
 
-/// Checks each port in turn. The error is a sentence.
-pub fn run(ports: &[u16]) -> Result<ExitCode, String> {
-    let ports = if ports.is_empty() {
-        ports_in_use()?
-    } else {
-        ports.to_vec()
+/// Checks the ports of this machine in turn, or the services of a connection string. The error is a
+/// sentence.
+pub fn run(ports: &[u16], target: Option<&Target>, as_json: bool) -> Result<ExitCode, String> {
+    let places: Vec<(String, u16)> = match target {
+        Some(target) => {
+            let endpoints = target.endpoints.iter();
+            endpoints
+                .map(|(_, endpoint)| (endpoint.host.clone(), endpoint.port))
+                .collect()
+        }
+        None => {
+            let ports = if ports.is_empty() {
+                ports_in_use()?
+            } else {
+                ports.to_vec()
+            };
+            ports
+                .into_iter()
+                .map(|port| ("127.0.0.1".to_owned(), port))
+                .collect()
+        }
     };
     let mut status = ExitCode::SUCCESS;
-    for port in ports {
-        match ask(port) {
-            Ok(text) => print_line(format_args!("{port}: {text}")),
-            Err(reason) => {
-                print_line(format_args!("{port}: {reason}"));
-                status = ExitCode::FAILURE;
-            }
+    for (host, port) in places {
+        let asked = ask(&host, port);
+        let (is_healthy, text) = match asked {
+            Ok(text) => (true, text),
+            Err(reason) => (false, reason),
+        };
+        if !is_healthy {
+            status = ExitCode::FAILURE;
         }
+        let fact = json!({"host": host, "port": port, "healthy": is_healthy, "health": text});
+        say(as_json, fact, &format!("{port}: {text}"));
     }
     Ok(status)
 }
@@ -53,11 +71,14 @@ fn ports_in_use() -> Result<Vec<u16>, String> {
 
 /// Returns the text of the health page, or a note if the service takes only HTTPS, which counts as
 /// healthy. The error says why the service is not healthy.
-fn ask(port: u16) -> Result<String, String> {
+fn ask(host: &str, port: u16) -> Result<String, String> {
     let no_answer = |error: io::Error| format!("no answer: {error}");
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let addresses = (host, port).to_socket_addrs().map_err(no_answer)?;
+    let address = addresses.into_iter().next();
+    let address = address.ok_or_else(|| format!("the name {host} leads nowhere"))?;
     let target = ("GET", "/_lazurite/health");
-    let request = http_client::request("localhost", target, &Headers::new(), Upload::empty());
+    let authority = address.to_string();
+    let request = http_client::request(&authority, target, &Headers::new(), Upload::empty());
     let request = request.map_err(no_answer)?;
     let runtime = http_client::runtime().map_err(no_answer)?;
     let response = runtime.block_on(async {

@@ -1,6 +1,8 @@
 //! `lazurite query`: prints the entities of a table that match a filter.
 
 use crate::cli::QueryFormat;
+use crate::commands::nearest::{Subject, explain};
+use crate::commands::outcome::note;
 use lazurite_base::terminal::{plain, print_line};
 use lazurite_mover::{Client, encode};
 use lazurite_protocol::service_kind::ServiceKind;
@@ -32,11 +34,23 @@ pub fn run(
 ) -> Result<ExitCode, String> {
     let found = find(client, table, filter, top)?;
     if let Some(plan) = &found.plan {
-        eprintln!("{plan}");
+        note(plan);
+    }
+    if found.rows.is_empty() && format == QueryFormat::Table {
+        note(match filter {
+            "" => format!(
+                "{table} has no entities: `lazurite entity put {table} PARTITION_KEY ROW_KEY` inserts one"
+            ),
+            _ => format!("the filter finds no entity of {table}"),
+        });
+        return Ok(ExitCode::SUCCESS);
     }
     print(&found.rows, format);
     if found.has_more {
-        eprintln!("there are more: --top {}", top.saturating_mul(10));
+        note(format_args!(
+            "there are more: --top {}",
+            top.saturating_mul(10)
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -46,6 +60,7 @@ pub fn find(client: &Client, table: &str, filter: &str, top: usize) -> Result<Qu
     let mut rows = Vec::new();
     let mut plan = None;
     let mut more = String::new();
+    let subject = Subject::Filter(table, filter);
     let filter = match filter {
         "" => String::new(),
         filter => format!("&$filter={}", encode(filter).replace('/', "%2F")),
@@ -53,7 +68,8 @@ pub fn find(client: &Client, table: &str, filter: &str, top: usize) -> Result<Qu
     while rows.len() < top {
         let page = (top - rows.len()).min(1000);
         let resource = format!("{}()?$top={page}{filter}{more}", encode(table));
-        let reply = client.ask(ServiceKind::Table, "GET", resource)?;
+        let reply = client.ask(ServiceKind::Table, "GET", resource);
+        let reply = reply.map_err(|error| explain(client, subject, error))?;
         if let Some(name) = reply.header("x-lazurite-plan").filter(|_| more.is_empty()) {
             let examined = reply.header("x-lazurite-examined").unwrap_or("0");
             plan = Some(format!("plan {name}, {examined} examined"));

@@ -1,5 +1,6 @@
 //! `lazurite record`: prints the requests to an account's tables as they arrive.
 
+use crate::commands::outcome::note;
 use lazurite_mover::Client;
 use std::io::Write;
 use std::process::ExitCode;
@@ -18,14 +19,16 @@ pub fn run(client: &Client, seconds: Option<u64>) -> Result<ExitCode, String> {
         let is_over = end.is_some_and(|end| Instant::now() >= end);
         let page = client.record(after)?;
         if after.is_none() {
-            eprintln!("recording; Ctrl-C ends it");
+            note("recording; Ctrl-C ends it");
         }
         if page["was_off"] == true && after.is_some() {
-            eprintln!("requests are missing: nobody asked the server for them for ten seconds");
+            note("requests are missing: this command asked the server for none for ten seconds");
         }
         let dropped = page["dropped"].as_u64().unwrap_or_default();
         if dropped > 0 {
-            eprintln!("{dropped} requests came faster than they could be recorded");
+            note(format_args!(
+                "{dropped} requests came faster than they could be recorded"
+            ));
         }
         if write(&page["requests"]).is_err() {
             // The reader of the output has closed it.

@@ -1,5 +1,6 @@
 //! `lazurite requests`: prints the last requests of a running server, and may follow new ones.
 
+use crate::commands::outcome::note;
 use lazurite_base::terminal::plain;
 use lazurite_mover::target::Target;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -59,7 +60,9 @@ fn page(options: &Options<'_>, after: u64) -> String {
 fn print(requests: &[Value], missed: u64, has_begun: bool, as_json: bool) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     if missed > 0 && has_begun {
-        eprintln!("{missed} requests were dropped before they could be printed");
+        note(format_args!(
+            "{missed} requests were dropped before they could be printed"
+        ));
     }
     for request in requests {
         if as_json {

@@ -1,8 +1,9 @@
 //! `lazurite shim`: creates the commands of Azurite as links to this program.
 
+use crate::commands::outcome::say;
 use crate::platform::{link_program, patiently};
 use crate::program::SHIM_NAMES;
-use lazurite_base::terminal::print_line;
+use serde_json::json;
 use std::env::consts::EXE_SUFFIX;
 use std::fs::{read_link, remove_file};
 use std::io::ErrorKind;
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Creates the links, keeping existing ones. The error is a sentence.
-pub fn install(directory: Option<&Path>) -> Result<ExitCode, String> {
+pub fn install(directory: Option<&Path>, as_json: bool) -> Result<ExitCode, String> {
     let (program, links) = links(directory)?;
     // Creates no link if any name is taken by another file.
     for link in &links {
@@ -21,13 +22,17 @@ pub fn install(directory: Option<&Path>) -> Result<ExitCode, String> {
             link_program(&program, link)
                 .map_err(|error| format!("cannot make {}: {error}", link.display()))?;
         }
-        print_line(link.display());
+        say(
+            as_json,
+            json!({ "link": link.display().to_string() }),
+            &link.display().to_string(),
+        );
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Removes the links that [`install`] creates, and no other file. The error is a sentence.
-pub fn remove(directory: Option<&Path>) -> Result<ExitCode, String> {
+pub fn remove(directory: Option<&Path>, as_json: bool) -> Result<ExitCode, String> {
     let (program, links) = links(directory)?;
     for link in &links {
         check_is_free(link, &program)?;
@@ -35,7 +40,15 @@ pub fn remove(directory: Option<&Path>) -> Result<ExitCode, String> {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 return Err(format!("cannot remove {}: {error}", link.display()));
             }
-            Ok(()) | Err(_) => {}
+            Ok(()) => {
+                let sentence = format!("removed {}", link.display());
+                say(
+                    as_json,
+                    json!({ "removed": link.display().to_string() }),
+                    &sentence,
+                );
+            }
+            Err(_) => {}
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -175,8 +175,8 @@ fn sentences(action: &StateAction, own_account: &str, answer: &Value) -> Vec<Str
     match action {
         StateAction::Reset(part) => vec![reset_sentence(part, own_account)],
         StateAction::Diff { .. } => changes(answer),
-        StateAction::Snapshot { name } => vec![format!("kept the store as {name}")],
-        StateAction::Restore { name } => vec![format!("the store is as {name}")],
+        StateAction::Snapshot { name } => vec![format!("saved the store as the snapshot {name}")],
+        StateAction::Restore { name } => vec![format!("restored the snapshot {name}")],
         StateAction::Delete { name } => vec![format!("deleted the snapshot {name}")],
         StateAction::Release { name } => vec![format!("ended the fork {name}")],
         StateAction::Fork { .. } => vec![text(&answer["connectionString"])],
@@ -200,7 +200,11 @@ fn sentences(action: &StateAction, own_account: &str, answer: &Value) -> Vec<Str
                 let (time, name) = (text(&fork["time"]), text(&fork["name"]));
                 format!("fork      {time}  {name}  {from}, idle for {idle} s")
             });
-            snapshots.chain(forks).collect()
+            let lines: Vec<_> = snapshots.chain(forks).collect();
+            if lines.is_empty() {
+                return vec!["no snapshots and no forks".to_owned()];
+            }
+            lines
         }
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::azurite_process::{Azurite, NEWEST_RELEASE, RELEASES};
+use crate::azurite_process::{Azurite, NEWEST_RELEASE, releases};
 use crate::clients::{SCRIPT_TIME_MAX, finish, python_command, skips_clients, text};
 use crate::export::{files, ok, refused};
 use crate::http::{Request, Response};
@@ -107,7 +107,7 @@ fn everything_that_azurite_served_is_served_after_an_import_of_its_files() {
     if skips_clients() {
         return;
     }
-    for release in RELEASES {
+    for &release in releases() {
         let Written {
             directory,
             shown: expected,
@@ -267,7 +267,10 @@ fn account_that_the_destination_does_not_have_is_named_or_mapped() {
     assert!(said.contains("not imported: account \"other\""), "{said}");
     get(&server, Service::Blob, "/photos?restype=container").is(404);
     let path = directory.path().to_str().unwrap();
-    ok(&server, &["import-azurite", path, "--account", "other"]);
+    ok(
+        &server,
+        &["import-azurite", path, "--from-account", "other"],
+    );
     get(&server, Service::Blob, "/photos?restype=container").is(200);
 }
 
@@ -620,8 +623,10 @@ fn import_that_is_killed_in_its_middle_begins_again_at_the_next_start() {
     let directory = TempDir::new().unwrap();
     write_many(directory.path(), 2000);
     let launch = || Launch::on(directory.path());
-    // Lines of the access log show progress: there is one for each request of the import.
-    launch().killed_after(300);
+    // Lines of the log show progress: there is one, and one with headers, for each request of the
+    // import.
+    let logging = launch().argument("--debug").argument("/dev/stdout");
+    logging.killed_after(600);
     let store = directory.path().join(".lazurite");
     assert!(store.join(".azurite-import-begun").exists());
     assert!(!store.join("azurite-import.txt").exists());

@@ -135,12 +135,15 @@ fn an_assistant_reads_the_store_and_learns_why_a_request_failed() {
         [
             "advice",
             "check_design",
+            "compare_state",
+            "get_entity",
             "list",
             "peek_messages",
             "query_entities",
             "read_blob",
             "request",
-            "requests"
+            "requests",
+            "status"
         ]
     );
     let all = session.call("list", json!({})).unwrap();
@@ -178,6 +181,10 @@ fn an_assistant_reads_the_store_and_learns_why_a_request_failed() {
         (&checked["passes"], &checked["patterns"][0]["plan"]),
         (&json!(false), &json!("table scan"))
     );
+    let unknown = session
+        .call("list", json!({"container": "photos"}))
+        .unwrap_err();
+    assert!(unknown.contains("unknown field `container`"), "{unknown}");
     let missing = session.call("query_entities", json!({})).unwrap_err();
     assert!(missing.contains("`table`"), "{missing}");
     session.end();
@@ -226,6 +233,39 @@ fn an_assistant_writes_only_where_that_is_allowed() {
     Request::new(Service::Blob, "GET", "/photos/new.txt")
         .send(&server)
         .is(404);
+    session
+        .call("save_snapshot", json!({"name": "before"}))
+        .unwrap();
+    for number in 0..3 {
+        let path = format!("photos/many/{number}");
+        session
+            .call("put_blob", json!({"path": path, "text": "x"}))
+            .unwrap();
+    }
+    let compared = session.call("compare_state", json!({"from": "before"}));
+    assert_eq!(compared.unwrap()["count"], 3);
+    let copy = json!({"from": "photos/many", "to": "photos/copy", "recursive": true});
+    assert_eq!(session.call("copy_blobs", copy).unwrap()["done"], 3);
+    let few = json!({"path": "photos/many/", "expected_count": 2});
+    let refused = session.call("delete_blobs", few).unwrap_err();
+    assert!(
+        refused.contains("It would delete 3, not 2. Nothing was deleted"),
+        "{refused}"
+    );
+    let all = json!({"path": "photos/many/", "expected_count": 3});
+    assert_eq!(session.call("delete_blobs", all).unwrap()["done"], 3);
+    let entities = json!({"table": "People", "filter": "Age gt 1", "expected_count": 1});
+    assert_eq!(
+        session.call("delete_entities", entities).unwrap()["done"],
+        1
+    );
+    session
+        .call("restore_snapshot", json!({"name": "before"}))
+        .unwrap();
+    let keys = json!({"table": "People", "partition_key": "Sales", "row_key": "1"});
+    assert_eq!(session.call("get_entity", keys).unwrap()["Age"], 34);
+    let status = session.call("status", json!({})).unwrap();
+    assert_eq!(status["snapshots"][0]["name"], "before");
     let evil = json!({"path": "photos/x", "text": "x", "content_type": "a\r\nx-evil: 1"});
     assert!(session.call("put_blob", evil).is_err());
     session.end();

@@ -520,10 +520,10 @@ fn command_resets_keeps_restores_and_forks() {
         assert!(succeeded && text.contains(part), "{words:?}: {text}");
     };
     put("aaa").send(&server).is(201);
-    good(&["state", "snapshot", "one"], "kept");
+    good(&["state", "snapshot", "one"], "saved");
     good(&["state", "reset"], "empty");
     assert_eq!(names(&server), set(&[]));
-    good(&["state", "restore", "one"], "as one");
+    good(&["state", "restore", "one"], "restored the snapshot one");
     assert_eq!(names(&server), set(&["aaa"]));
     good(
         &["state", "fork", "one", "--name", "t1"],

@@ -85,6 +85,16 @@ pub(in crate::fs) fn open_directory(_: &Path) -> io::Result<Option<File>> {
     Ok(None)
 }
 
+/// Makes a file durable.
+pub fn sync(file: &File) -> io::Result<()> {
+    file.sync_all()
+}
+
+/// Like [`sync`].
+pub(in crate::fs) fn sync_data(file: &File) -> io::Result<()> {
+    file.sync_data()
+}
+
 /// Space of the file system that holds the directory `path`, within the quota of this user if there
 /// is one.
 pub(in crate::fs) fn space(path: &Path) -> Option<Space> {

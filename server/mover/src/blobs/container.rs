@@ -78,7 +78,11 @@ pub fn make_container(
 }
 
 /// Passes each page of a listing to `read`.
-fn pages(client: &Client, base: &str, mut read: impl FnMut(&Element) -> Result<()>) -> Result<()> {
+pub fn pages(
+    client: &Client,
+    base: &str,
+    mut read: impl FnMut(&Element) -> Result<()>,
+) -> Result<()> {
     let mut marker = String::new();
     loop {
         let resource = match marker.as_str() {

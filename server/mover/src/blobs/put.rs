@@ -1,6 +1,7 @@
 //! Finds the blobs in a directory: those that lines name, and all other files.
 
 use crate::blobs::content::{Content, Part};
+use crate::blobs::content_type::content_type;
 use crate::blobs::line::{OTHER_FIELDS, PROPERTIES};
 use crate::checks::check_names;
 use crate::error::Result;
@@ -91,26 +92,5 @@ impl Put {
             name,
             content: Content::Parts(parts.map_err(|error| error.to_string())?),
         })
-    }
-}
-
-/// The content type for a file without a line, by its extension.
-fn content_type(name: &str) -> &'static str {
-    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
-    match ending.to_ascii_lowercase().as_str() {
-        "css" => "text/css",
-        "csv" => "text/csv",
-        "gif" => "image/gif",
-        "htm" | "html" => "text/html",
-        "jpeg" | "jpg" => "image/jpeg",
-        "js" | "mjs" => "text/javascript",
-        "json" => "application/json",
-        "pdf" => "application/pdf",
-        "png" => "image/png",
-        "svg" => "image/svg+xml",
-        "txt" | "md" | "log" => "text/plain",
-        "xml" => "application/xml",
-        "zip" => "application/zip",
-        _ => "application/octet-stream",
     }
 }

@@ -8,6 +8,7 @@ use crate::blobs::line::{
     Kind, append_blob_headers, block_blob_headers, is_expired, kind_of, later_requests, line_of,
     page_blob_headers, scope_headers,
 };
+use crate::blobs::listed::Listed;
 use crate::client::{Call, Client, Reply, encode};
 use crate::copy::run::{CopyRun, Made};
 use crate::error::{Error, Result};
@@ -21,7 +22,6 @@ use lazurite_blob::{Checksummer, Md5};
 use lazurite_protocol::service_kind::ServiceKind;
 use lazurite_protocol::xml::Element;
 use lazurite_services::http_client::Upload;
-use serde_json::{Map, Value};
 use std::io::Read;
 use std::time::Duration;
 
@@ -31,14 +31,6 @@ use std::time::Duration;
 const PIECE_BYTES: u64 = 4 << 20;
 /// Maximum number of blocks of a blob. Source: Put Block List.
 const BLOCKS_MAX: u64 = 50_000;
-
-/// A blob of the source, as a listing shows it.
-struct Listed {
-    name: String,
-    etag: String,
-    bytes: u64,
-    fields: Map<String, Value>,
-}
 
 pub fn copy(copy: &CopyRun<'_>, containers: &[Resource]) -> Result<()> {
     containers.iter().try_for_each(|resource| {
@@ -79,15 +71,17 @@ fn copy_container(copy: &CopyRun<'_>, resource: &Resource) -> Result<()> {
         })
     };
     on_threads(copy.options.parallel, produce, |blob| {
-        let copied = BlobCopy::new(copy, name, &blob).run();
-        copied.or_else(|error| copy.leave_out(&format!("{name}/{}", blob.name), error))
+        let copied = BlobCopy::new(copy, [name, &blob.name], [name, &blob.name], &blob).run();
+        copied
+            .map(drop)
+            .or_else(|error| copy.leave_out(&format!("{name}/{}", blob.name), error))
     })?;
     others.note(copy, name);
     Ok(())
 }
 
 /// The datasets for listing blobs: without tags if a SAS does not permit them.
-fn datasets(copy: &CopyRun<'_>, container: &str) -> Result<&'static str> {
+pub(super) fn datasets(copy: &CopyRun<'_>, container: &str) -> Result<&'static str> {
     let path = encode(container);
     let list = format!("{path}?restype=container&comp=list&maxresults=1&include=tags");
     match ask(&copy.from, ServiceKind::Blob, "GET", &list) {
@@ -101,7 +95,7 @@ fn datasets(copy: &CopyRun<'_>, container: &str) -> Result<&'static str> {
 
 /// Counts of snapshots, versions and states of a container's blobs that are not copied.
 #[derive(Default)]
-struct NotCopied {
+pub(super) struct NotCopied {
     snapshots: u64,
     versions: u64,
     leases: u64,
@@ -111,7 +105,7 @@ struct NotCopied {
 
 impl NotCopied {
     /// Counts the parts of a blob that are not copied. True if it is a snapshot or earlier version.
-    fn counts(&mut self, blob: &Element) -> bool {
+    pub(super) fn counts(&mut self, blob: &Element) -> bool {
         let has = |name: &str| blob.child_text(name).is_some();
         if has("Snapshot") {
             self.snapshots += 1;
@@ -127,7 +121,7 @@ impl NotCopied {
         false
     }
 
-    fn note(&self, copy: &CopyRun<'_>, container: &str) {
+    pub(super) fn note(&self, copy: &CopyRun<'_>, container: &str) {
         let kinds = [
             (self.snapshots, "snapshots"),
             (self.versions, "earlier versions"),
@@ -147,11 +141,13 @@ impl NotCopied {
 }
 
 /// The copy of one blob.
-struct BlobCopy<'a> {
+pub(super) struct BlobCopy<'a> {
     copy: &'a CopyRun<'a>,
     blob: &'a Listed,
-    /// Container and name, for messages and the journal.
+    /// Container and name in the source, for messages and the journal.
     path: String,
+    source: String,
+    /// The copy.
     resource: String,
 }
 
@@ -159,24 +155,32 @@ struct BlobCopy<'a> {
 type Ranges = Vec<(u64, u64)>;
 
 impl<'a> BlobCopy<'a> {
-    fn new(copy: &'a CopyRun<'a>, container: &str, blob: &'a Listed) -> BlobCopy<'a> {
+    /// From and to a container and a name.
+    pub(super) fn new(
+        copy: &'a CopyRun<'a>,
+        [container, name]: [&str; 2],
+        to: [&str; 2],
+        blob: &'a Listed,
+    ) -> BlobCopy<'a> {
         BlobCopy {
             copy,
             blob,
-            path: format!("{container}/{}", blob.name),
-            resource: resource(container, &blob.name),
+            path: format!("{container}/{name}"),
+            source: resource(container, name),
+            resource: resource(to[0], to[1]),
         }
     }
 
-    fn run(&self) -> Result<()> {
+    /// Copies the blob. False if it is left out, which is noted.
+    pub(super) fn run(&self) -> Result<bool> {
         let copy = self.copy;
         if is_expired(&self.blob.fields)? {
             copy.note(format!("{}: it is expired, and left out", self.path));
-            return Ok(());
+            return Ok(false);
         }
         if self.is_known()? {
             copy.add_known();
-            return Ok(());
+            return Ok(true);
         }
         let ranges = self.ranges()?;
         copy.journal.begin_blob(&self.path)?;
@@ -184,17 +188,18 @@ impl<'a> BlobCopy<'a> {
             Err(error) if matches!(error.code(), "ConditionNotMet" | "BlobNotFound") => {
                 let changed = "it was changed while it was copied: copy again";
                 copy.progress.leave_out(format!("{}: {changed}", self.path));
-                return Ok(());
+                return Ok(false);
             }
             written => written?,
         };
         self.finish()?;
         let Some(etag) = self.check(&ranges, md5)? else {
-            return Ok(());
+            return Ok(false);
         };
         copy.progress.add(&copy.progress.bytes, self.blob.bytes);
         copy.progress.add(&copy.progress.blobs, 1);
-        copy.journal.note_blob(&self.path, &self.blob.etag, &etag)
+        copy.journal.note_blob(&self.path, &self.blob.etag, &etag)?;
+        Ok(true)
     }
 
     /// Whether an earlier run copied this blob, and neither it nor the copy has changed since.
@@ -221,7 +226,7 @@ impl<'a> BlobCopy<'a> {
         if !matches!(kind_of(&self.blob.fields)?, Kind::Page) {
             return Ok(vec![(0, self.blob.bytes)]);
         }
-        let list = format!("{}?comp=pagelist", self.resource);
+        let list = format!("{}?comp=pagelist", self.source);
         let list = ask_xml(&self.copy.from, ServiceKind::Blob, &list)?;
         let range = |range: &Element| {
             let number = |name| range.child_text(name)?.parse::<u64>().ok();
@@ -379,14 +384,20 @@ impl<'a> BlobCopy<'a> {
         if bytes <= PIECE_BYTES {
             headers.push(header("x-ms-range-get-content-md5", "true"));
         }
-        if std::ptr::eq(client, &self.copy.from) {
+        let is_source = std::ptr::eq(client, &self.copy.from);
+        if is_source {
             headers.push(header("If-Match", &quoted(&self.blob.etag)));
         }
+        let resource = if is_source {
+            &self.source
+        } else {
+            &self.resource
+        };
         patiently(client, || {
             let call = Call {
                 service: ServiceKind::Blob,
                 method: "GET",
-                resource: self.resource.clone(),
+                resource: resource.clone(),
                 headers: headers.clone(),
             };
             let mut reply = client.send(call, Upload::empty())?;

@@ -7,6 +7,7 @@
 
 mod blobs;
 mod journal;
+mod paths;
 mod queues;
 mod run;
 mod tables;
@@ -25,6 +26,7 @@ use crate::tables::entities::tables;
 use journal::Journal;
 use lazurite_base::terminal::plain;
 use lazurite_protocol::service_kind::ServiceKind;
+pub use paths::BlobsCopy;
 use run::CopyRun;
 pub use run::Options;
 use serde_json::{Map, Value, json};

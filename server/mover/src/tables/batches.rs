@@ -39,6 +39,24 @@ pub struct Operation {
     text: String,
 }
 
+impl Operation {
+    /// Deletes an entity in the state of this ETag.
+    pub fn deletion(table: &str, (partition_key, row_key): (&str, &str), etag: &str) -> Operation {
+        let quoted = |key: &str| in_query(&key.replace('\'', "''"));
+        let text = format!(
+            "--{CHANGES}\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
+             DELETE http://localhost/{table}(PartitionKey='{}',RowKey='{}') HTTP/1.1\r\n\
+             Accept: {JSON}\r\nIf-Match: {etag}\r\n\r\n\r\n",
+            quoted(partition_key),
+            quoted(row_key),
+        );
+        Operation {
+            row_key: row_key.to_owned(),
+            text,
+        }
+    }
+}
+
 /// Writes lines of a table, in transactions on several threads. Refused entities are left out and
 /// named. Returns their number.
 pub fn write_lines(
@@ -69,9 +87,9 @@ pub fn write_lines(
     Ok(refused.into_inner())
 }
 
-/// Writes the entities in one transaction, or one by one if that is refused. Passes refused
-/// entities to `refuse`. Error: a fatal one, such as a broken connection.
-fn each_refused(
+/// Runs the operations in one transaction, or one by one if that is refused. Passes refused
+/// operations to `refuse`. Error: a fatal one, such as a broken connection.
+pub fn each_refused(
     client: &Client,
     operations: &[Operation],
     refuse: &mut dyn FnMut(&Operation, Error),

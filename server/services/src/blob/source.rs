@@ -228,7 +228,7 @@ fn check_readable(request: &Request, context: &Context, container: &str) -> Resu
     if !matches!(caller, Caller::Anonymous) {
         let also = if tags { "t" } else { tags_in_headers(context) };
         let needs = RequiredPermissions { also, ..READ_BLOB };
-        return authorize(&caller, ServiceKind::Blob, &needs);
+        return authorize(&caller, context, &needs);
     }
     if tags || names_version(context) {
         return Err(bearer::wanted());

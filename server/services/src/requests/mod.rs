@@ -32,6 +32,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+/// A request with this header, and the value `ignore`, is not kept: the probes of `lazurite doctor`
+/// would look like errors of clients.
+pub const HEADER: &str = "x-lazurite-requests";
 /// Maximum number of requests kept of each second. Beyond it, only requests that are refused or
 /// fail are kept, without their headers: a busy server spends no time on records that are dropped
 /// before they can be read.

@@ -3,9 +3,9 @@
 use crate::observer::{Answer, End, ExchangeFacts, HowEnded, Observer};
 use crate::pages;
 use crate::request::body_copy::BodyCopy;
-use crate::requests::Ring;
 use crate::requests::head::{head_of, push_headers};
 use crate::requests::record::{Bodies, Record};
+use crate::requests::{HEADER, Ring};
 use axum::http::header::HeaderMap;
 use std::sync::Arc;
 
@@ -38,7 +38,8 @@ impl Observer for RequestUnderWay {
         // The server's own requests would displace those of clients, for example during an export.
         let is_of_client = !exchange.is_own && exchange.batch.is_none();
         let is_page = exchange.target.path().starts_with(pages::PREFIX);
-        if !is_of_client || is_page || !ring.is_on() {
+        let is_unwatched = headers.get(HEADER).is_some_and(|wish| wish == "ignore");
+        if !is_of_client || is_page || is_unwatched || !ring.is_on() {
             return None;
         }
         if !ring.has_room(exchange.started) {
