@@ -124,6 +124,12 @@ def one(directory: Path, pattern: str) -> Path:
     return path
 
 
+def wheel_of(made: Path) -> Path:
+    """The wheel for this machine, of those for all platforms."""
+    [found] = [path for path in made.glob("*linux*_x86_64.whl") if "musllinux" not in path.name]
+    return found
+
+
 def example(readme: Path, language: str, part: str) -> str:
     blocks = re.findall(f"```{language}\n(.*?)```", readme.read_text(), re.DOTALL)
     return next(block for block in blocks if part in block)
@@ -140,7 +146,7 @@ def try_wheel(place: Place) -> None:
     environment = place.environment
     run(sys.executable, "-m", "venv", environment)
     pip = [environment / "bin/pip", "--disable-pip-version-check", "install", "--quiet"]
-    seconds = run(*pip, "--no-index", one(place.made, "*.whl"))
+    seconds = run(*pip, "--no-index", wheel_of(place.made))
     print(f"wheel: installed in {seconds:.1f} s")
     run(*pip, "pytest", "mypy", "azure-storage-blob", "azure-storage-queue", "azure-data-tables")
     tests = place.work / "python-tests"
@@ -157,7 +163,7 @@ def try_npm(place: Place) -> None:
     project.mkdir()
     (project / "package.json").write_text("{}")
     install = ["npm", "install", "--no-audit", "--no-fund", "--loglevel=error"]
-    packages = [one(made, "lazurite-linux-*.tgz"), one(made, "lazurite-0*.tgz"), one(made, "lazurite-azurite-*.tgz")]
+    packages = [one(made, "lazurite-linux-x64-0*.tgz"), one(made, "lazurite-0*.tgz"), one(made, "lazurite-azurite-*.tgz")]
     seconds = run(*install, *packages, cwd=project)
     print(f"npm: installed in {seconds:.1f} s")
     clients = ["@azure/storage-blob", "@azure/storage-queue", "@azure/data-tables"]
@@ -182,7 +188,7 @@ def try_npm(place: Place) -> None:
 def try_vscode(place: Place) -> None:
     """The packed extension with its program, in the stand-in for the editor."""
     extension = place.work / "vscode"
-    with zipfile.ZipFile(one(place.made, "lazurite-linux-*.vsix")) as archive:
+    with zipfile.ZipFile(one(place.made, "lazurite-linux-x64-0*.vsix")) as archive:
         for entry in archive.infolist():
             # As the editor does, which keeps the mode of the program.
             Path(archive.extract(entry, extension)).chmod(entry.external_attr >> 16 & 0o777)
@@ -212,9 +218,10 @@ def size(path: Path) -> str:
 
 def compare_sizes(place: Place) -> None:
     made, work = place.made, place.work
-    wheel, packages = one(made, "*.whl"), [path for path in made.glob("lazurite-*.tgz")]
-    program, npm = size(made / "lazurite"), sum(map(bytes_of, packages)) / 1e6
-    deb = ", ".join(map(size, made.glob("lazurite_*.deb"))) or "not made"
+    wheel = wheel_of(made)
+    packages = [one(made, f"lazurite-{name}0*.tgz") for name in ["linux-x64-", "", "azurite-"]]
+    program, npm = size(place.program), sum(map(bytes_of, packages)) / 1e6
+    deb = ", ".join(map(size, made.glob("lazurite_*_amd64.deb"))) or "not made"
     figures.add(made, wheel=size(wheel), npm=f"{npm:.1f} MB", deb=deb, on_disk=program)
     print(f"size: program {program}; download of the wheel {size(wheel)}, of the {len(packages)} npm packages {npm:.1f} MB")
     content = [path for path in (work / "azurite-cache/_cacache/content-v2").rglob("*") if path.is_file()]
@@ -261,7 +268,7 @@ def first_answer(command: "list[object]", port: int) -> float:
 def compare_starts(place: Place) -> None:
     bin_directory = place.project / "node_modules/.bin"
     for figure, name, command in [
-        ("start", "lazurite as a program", [place.made / "lazurite"]),
+        ("start", "lazurite as a program", [place.program]),
         ("start_wheel", "lazurite of the wheel", [place.environment / "bin/lazurite"]),
         ("start_npm", "lazurite of npm", [bin_directory / "lazurite"]),
         ("start_shim", "azurite of lazurite-azurite", [bin_directory / "azurite"]),
@@ -301,7 +308,7 @@ def compare_crowds(place: Place) -> None:
     meminfo = Path("/proc/meminfo").read_text()
     available = 1024 * int(re.search(r"MemAvailable: +(\d+)", meminfo)[1])
     for figure, name, count, command in [
-        ("crowd", "Lazurite", CROWD, [place.made / "lazurite"]),
+        ("crowd", "Lazurite", CROWD, [place.program]),
         ("crowd_azurite", "Azurite", min(CROWD, available // 2 // AZURITE_BYTES), [place.azurite, "--disableTelemetry"]),
     ]:
         measured = crowd.measure(count, [str(word) for word in command])
@@ -325,7 +332,7 @@ def try_trial(language: str, trial: "Callable[[Path, Path], None]", place: Place
 
 def python_trial(made: Path, directory: Path) -> None:
     run(sys.executable, "-m", "venv", ".venv", cwd=directory)
-    run(".venv/bin/pip", "install", "--quiet", one(made, "*.whl"), "pytest", "azure-storage-blob", cwd=directory)
+    run(".venv/bin/pip", "install", "--quiet", wheel_of(made), "pytest", "azure-storage-blob", cwd=directory)
     (directory / "test_photos.py").write_text(example(ROOT / "server/docs/test-suites.md", "python", "def test_upload"))
     run(".venv/bin/pytest", "-q", cwd=directory)
 
@@ -333,7 +340,7 @@ def python_trial(made: Path, directory: Path) -> None:
 def javascript_trial(made: Path, directory: Path) -> None:
     """With node:test, and then with Vitest, which is installed for it."""
     install = ["npm", "install", "--save-dev", "--no-audit", "--no-fund", "--loglevel=error"]
-    packages = [one(made, "lazurite-linux-*.tgz"), one(made, "lazurite-0*.tgz")]
+    packages = [one(made, "lazurite-linux-x64-0*.tgz"), one(made, "lazurite-0*.tgz")]
     run(*install, *packages, "@azure/storage-blob", cwd=directory)
     (directory / "photos.test.js").write_text(example(ROOT / "server/docs/test-suites.md", "js", "lazurite/node-test"))
     run("node", "--test", cwd=directory)

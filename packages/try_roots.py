@@ -61,7 +61,7 @@ def run(*command: object, **options: object) -> str:
 def try_deb(made: Path, base: Path, root: Path) -> None:
     root.mkdir()
     run("tar", "--extract", "--file", base, "--directory", root)
-    [package] = made.glob("lazurite_*.deb")
+    [package] = made.glob("lazurite_*_amd64.deb")
     shutil.copy(package, root / "tmp/lazurite.deb")
     run("mount", "-t", "proc", "proc", root / "proc")
     try:
@@ -92,7 +92,7 @@ def try_feature(made: Path, base: Path, root: Path) -> None:
     root.mkdir()
     run("tar", "--extract", "--file", base, "--directory", root)
     feature = shutil.copytree(made / "devcontainer/src/lazurite", root / "tmp/lazurite")
-    [package] = made.glob("lazurite-linux-*.tgz")
+    [package] = made.glob("lazurite-linux-x64-0*.tgz")
     shutil.copy(package, feature)
     entry = json.loads((feature / "devcontainer-feature.json").read_text())["entrypoint"]
     # Its processes end with it. The package is used instead of a download, for which the root has no curl.
@@ -116,7 +116,7 @@ def try_image(made: Path, base: Path, work: Path) -> None:
     empty = buildah("from", "scratch")
     buildah("add", empty, base, "/")
     buildah("commit", empty, "base")
-    build = ["build-using-dockerfile", "--isolation", "chroot", "--format", "docker", "--build-arg", "BASE=localhost/base"]
+    build = ["build-using-dockerfile", "--isolation", "chroot", "--format", "docker", "--build-arg", "BASE=localhost/base", "--build-arg", "TARGETARCH=amd64"]
     buildah(*build, "--file", made / "image/Containerfile", "--tag", "lazurite", made / "image")
     config = json.loads(buildah("inspect", "--type", "image", "lazurite"))["Docker"]["config"]
     assert not config.get("Entrypoint"), config

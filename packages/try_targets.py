@@ -1,18 +1,16 @@
-"""Builds the program for systems that this machine is not, and uses it there: Windows under Wine, Linux on arm64 under QEMU, Linux
+"""Builds the program for platforms that this machine is not, and uses it there: Windows under Wine, Linux on arm64 under QEMU, Linux
 without a C library (musl).
 
-    packages/try_targets.py [windows | arm64 | musl]... [--binary PROGRAM] [--only CHECK,...] [--tests] [--work WORK]
-        [--clients VENV]
+    packages/try_targets.py [PLATFORM]... [--binary PROGRAM] [--host-binary PROGRAM] [--only CHECK,...] [--tests] [--work WORK]
+        [--clients VENV] [--requests N]
 
-Prints one line for each check, and ends with 1 if one failed. --binary uses a program that is built already, for one target. --tests also
-runs the unit tests of the engine and the services there. WORK is a temporary directory by default. VENV has the packages of
+PLATFORM is windows-x64, linux-arm64, linux-x64-musl or linux-arm64-musl; all of them by default, and linux-x64 is this machine itself.
+Prints one line for each check, and ends with 1 if one failed. --binary uses a program that is built already, for one platform;
+--host-binary one for this machine, whose answers and files the checks `answers` and `files` compare with. --tests also runs the tests of
+the engine and the unit tests of the other crates there. WORK is a temporary directory by default. VENV has the packages of
 server/tests/clients/requirements.txt; by default it is target/clients/venv, which the end-to-end tests make, or a new one in WORK.
 
-It installs nothing on the machine. It needs the nightly toolchain with rust-src, whose standard library it compiles, and of Debian:
-
-    windows   gcc-mingw-w64-x86-64 wine64
-    arm64     gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
-    musl      nothing; the package ziglang of PyPI, in VENV, is the linker
+It installs nothing on the machine. `packages/release/targets.py` says what building needs; running needs, of Debian, wine64 or qemu-user.
 
 Wine shows that the program starts, serves and stops, and that its files are read and written as Windows does it. It shows nothing about
 virus scanners, power cuts, or the speed of Windows.
@@ -30,16 +28,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Iterator
 
+import same_answers
+from release import targets
+
 ROOT = Path(__file__).resolve().parent.parent
 CLIENTS = ROOT / "server/tests/clients"
-CRATES = ["lazurite-base", "lazurite-engine", "lazurite-table", "lazurite-queue", "lazurite-blob"]
+PLATFORMS = ["windows-x64", "linux-arm64", "linux-x64-musl", "linux-arm64-musl"]
+# The engine with its integration tests; of the others, the unit tests.
+ENGINE = "lazurite-engine"
+CRATES = [f"lazurite-{name}" for name in ["base", "table", "queue", "blob", "query", "protocol", "services", "mover", "cost", "design"]]
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 SERVICES = ["blob", "queue", "table"]
 START_SECONDS, STOP_SECONDS, COMMAND_SECONDS = 120, 60, 600
+SEED = 1
 
 # Wine 8 lacks the library from which Rust's standard library takes its random bytes.
 RANDOM_BYTES = """\
@@ -48,92 +53,57 @@ BOOLEAN NTAPI SystemFunction036(PVOID, ULONG);
 __declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE bytes, SIZE_T length) { return SystemFunction036(bytes, (ULONG)length); }
 """
 
+
 @dataclass
-class Target:
-    """A system, and how programs for it are built and run here."""
+class Place:
+    """A platform, and how programs for it run here."""
 
     name: str
-    triple: str
-    tools: "list[str]"
-    packages: str
-    cargo: "dict[str, str]" = field(default_factory=dict)
-    runner: "list[str]" = field(default_factory=list)
-    environment: "dict[str, str]" = field(default_factory=dict)
-    suffix: str = ""
+    runner: "list[str]"
+    environment: "dict[str, str]"
 
     @property
     def is_windows(self) -> bool:
-        return self.name == "windows"
+        return self.name.startswith("windows")
 
     def path(self, path: Path) -> str:
         """A path of this machine as a program there writes it."""
         return "Z:" + str(path).replace("/", "\\") if self.is_windows else str(path)
 
 
-def upper(triple: str) -> str:
-    return triple.upper().replace("-", "_")
-
-
-def target(name: str, work: Path, clients: Path) -> Target:
-    if name == "windows":
+def place(name: str, work: Path) -> Place:
+    found = targets.runner(name)
+    if found is None:
+        sys.exit(f"{name}: nothing here runs its programs; of Debian, it needs: {targets.TARGETS[name].packages}")
+    runner, environment = found
+    made = Place(name, runner, environment)
+    if made.is_windows:
         # A prefix is a Windows of its own, with its own files and its own server.
-        environment = {"WINEPREFIX": str(work / "wine"), "WINEDEBUG": "-all"}
-        wine = next(filter(os.path.exists, ["/usr/lib/wine/wine64"]), "wine64")
-        tools = ["x86_64-w64-mingw32-gcc", wine]
-        triple = "x86_64-pc-windows-gnu"
-        return Target(name, triple, tools, "gcc-mingw-w64-x86-64 wine64", {}, [wine], environment, ".exe")
-    if name == "arm64":
-        triple, compiler = "aarch64-unknown-linux-gnu", "aarch64-linux-gnu-gcc"
-        cargo = {f"CARGO_TARGET_{upper(triple)}_LINKER": compiler, f"CC_{triple.replace('-', '_')}": compiler}
-        environment = {"QEMU_LD_PREFIX": "/usr/aarch64-linux-gnu"}
-        packages = "gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
-        return Target(name, triple, [compiler, "qemu-aarch64"], packages, cargo, ["qemu-aarch64"], environment)
-    triple, linker = "x86_64-unknown-linux-musl", work / "zig-cc"
-    # Cargo and the crate `cc` add names of targets that zig does not know; it needs none but its own.
-    linker.write_text(
-        "#!/bin/sh\nfor word do shift; case $word in --target=*) ;; *) set -- \"$@\" \"$word\" ;; esac; done\n"
-        f'exec "{clients}/bin/python" -m ziglang cc -target x86_64-linux-musl "$@"\n'
-    )
-    linker.chmod(0o755)
-    archiver = work / "zig-ar"
-    archiver.write_text(f'#!/bin/sh\nexec "{clients}/bin/python" -m ziglang ar "$@"\n')
-    archiver.chmod(0o755)
-    cargo = {f"CARGO_TARGET_{upper(triple)}_LINKER": str(linker), "RUSTFLAGS": "-C link-self-contained=no"}
-    cargo |= {f"CC_{triple.replace('-', '_')}": str(linker), f"AR_{triple.replace('-', '_')}": str(archiver)}
-    return Target(name, triple, [], "", cargo)
+        prefix = work / "wine"
+        made.environment = environment | {"WINEPREFIX": str(prefix)}
+        subprocess.run([*runner, "wineboot", "-i"], env=os.environ | made.environment, check=True, capture_output=True)
+        code, library = work / "random_bytes.c", prefix / "drive_c/windows/system32/bcryptprimitives.dll"
+        code.write_text(RANDOM_BYTES)
+        subprocess.run([targets.TARGETS[name].compiler, "-shared", "-o", library, code, "-ladvapi32"], check=True)
+    return made
 
 
-def cargo(place: Target, *words: str) -> "list[str]":
-    """A command of cargo that compiles the standard library too: the toolchains here have it for this machine only."""
-    build, *rest = words
-    return ["cargo", "+nightly", build, "-Zbuild-std=std,panic_unwind", "--target", place.triple, *rest]
-
-
-def built(place: Target) -> Path:
-    command = cargo(place, "build", "--no-default-features", "-p", "lazurite")
-    subprocess.run(command, cwd=ROOT, env=os.environ | place.cargo, check=True)
-    directory = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / place.triple
-    return directory / f"debug/lazurite{place.suffix}"
-
-
-def prepare(place: Target, work: Path) -> None:
-    """Makes a Windows for the tests, with what Wine lacks."""
-    if not place.is_windows:
-        return
-    subprocess.run([place.tools[1], "wineboot", "-i"], env=os.environ | place.environment, check=True, capture_output=True)
-    code, library = work / "random_bytes.c", work / "wine/drive_c/windows/system32/bcryptprimitives.dll"
-    code.write_text(RANDOM_BYTES)
-    subprocess.run([place.tools[0], "-shared", "-o", library, code, "-ladvapi32"], check=True)
+def built(name: str) -> Path:
+    targets.build(name, ["build", "-p", "lazurite", "--bin", "lazurite"], [], check=True)
+    return targets.program(name, "debug")
 
 
 @dataclass
 class Run:
-    """The program on its target, and a directory for the files of the checks."""
+    """The program on its platform, and a directory for the files of the checks."""
 
-    place: Target
+    place: Place
     program: Path
     work: Path
     clients: Path
+    # The program for this machine.
+    host: "Run | None" = None
+    requests: int = same_answers.COUNT
 
     @property
     def environment(self) -> "dict[str, str]":
@@ -360,6 +330,35 @@ def stop(run: Run) -> str:
     return f"{' and '.join(ways)}: it ends in order, and the next start has nothing to recover"
 
 
+def answers(run: Run) -> str:
+    """The answers to the same requests, beside those of the program for this machine."""
+    directories = [run.work / "answers", run.work / "answers of this machine"]
+    for directory in directories:
+        shutil.rmtree(directory, ignore_errors=True)
+    with run.server(directories[0]) as there, run.host.server(directories[1]) as here:
+        statuses, different = same_answers.compare(here.port_file, there.port_file, SEED, run.requests)
+    assert not different, "\n\n".join(different)
+    shown = ", ".join(f"{count} with {hundreds}" for hundreds, count in statuses.items())
+    return f"the same to {sum(statuses.values())} requests as on this machine, but for ids, times and ETags: {shown}"
+
+
+def files(run: Run) -> str:
+    """A store that one of the two leaves when it is killed is read by the other."""
+    for writer, reader in [(run, run.host), (run.host, run)]:
+        location = run.work / "files"
+        shutil.rmtree(location, ignore_errors=True)
+        with writer.server(location) as server:
+            stored(run, server, "fill")
+            server.kill()
+        with reader.server(location) as server:
+            stored(run, server, "check")
+            assert "Writes recovered from the log" in server.printed(), server.printed()
+        reader.output("verify", location)
+        with writer.server(location) as server:
+            stored(run, server, "check")
+    return "a store that was killed there is read, verified and closed here, and read there again; and the other way round"
+
+
 CHECKS: "dict[str, Callable[[Run], str]]" = {
     "starts": version,
     "kill": kill,
@@ -371,6 +370,8 @@ CHECKS: "dict[str, Callable[[Run], str]]" = {
     "paths": paths,
     "stop": stop,
     "clients": clients,
+    "answers": answers,
+    "files": files,
 }
 
 
@@ -386,20 +387,22 @@ def check(run: Run, names: "list[str]") -> bool:
     return is_well
 
 
-def unit_tests(place: Target) -> bool:
-    """Runs the unit tests of the crates. True if none failed."""
+def tests(place: Place) -> bool:
+    """Runs the tests of the crates. True if none failed."""
     is_well = True
-    settings = os.environ | place.cargo | place.environment
-    settings[f"CARGO_TARGET_{upper(place.triple)}_RUNNER"] = " ".join(place.runner)
-    for crate in CRATES:
-        command = cargo(place, "test", "-p", crate, "--lib", "--no-fail-fast")
-        done = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True)
+    triple = targets.TARGETS[place.name].triple.upper().replace("-", "_")
+    settings = dict(place.environment)
+    if place.runner:
+        settings[f"CARGO_TARGET_{triple}_RUNNER"] = " ".join(place.runner)
+    for crate, kinds in [(ENGINE, ["--lib", "--tests"]), *[(crate, ["--lib"]) for crate in CRATES]]:
+        words = ["test", "-p", crate, *kinds, "--no-fail-fast"]
+        done = targets.build(place.name, words, [], env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         counts = re.findall(r"(\d+) passed; (\d+) failed; (\d+) ignored", done.stdout)
         passed, failed, ignored = (sum(map(int, column)) for column in zip(*counts)) if counts else (0, 0, 0)
         is_well &= done.returncode == 0 and passed > 0
         print(f"{place.name}: tests of {crate}: {passed} passed, {failed} failed, {ignored} ignored", flush=True)
         if done.returncode != 0:
-            print(done.stdout[-5000:] + done.stderr[-2000:])
+            print(done.stdout[-7000:])
     return is_well
 
 
@@ -414,34 +417,36 @@ def venv(clients: Path, more: "list[str]") -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("targets", nargs="*", default=["windows", "arm64", "musl"], metavar="windows | arm64 | musl")
+    parser.add_argument("platforms", nargs="*", default=PLATFORMS, metavar="PLATFORM")
     parser.add_argument("--binary", type=Path)
+    parser.add_argument("--host-binary", type=Path)
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(CHECKS), metavar="CHECK,...")
     parser.add_argument("--tests", action="store_true")
     parser.add_argument("--work", type=Path)
     parser.add_argument("--clients", type=Path)
+    parser.add_argument("--requests", type=int, default=same_answers.COUNT, help="of the check `answers`")
     arguments = parser.parse_args()
-    unknown = set(arguments.targets) - {"windows", "arm64", "musl"}
-    if unknown or (arguments.binary and len(arguments.targets) != 1):
-        parser.error(f"unknown: {', '.join(unknown)}" if unknown else "--binary is for one target")
+    unknown = set(arguments.platforms) - {*PLATFORMS, targets.host()}
+    if unknown or (arguments.binary and len(arguments.platforms) != 1):
+        parser.error(f"unknown: {', '.join(unknown)}" if unknown else "--binary is for one platform")
     is_well = True
     with tempfile.TemporaryDirectory(prefix="lazurite-targets-") as scratch:
         base = (arguments.work or Path(scratch)).resolve()
         made = ROOT / "target/clients/venv"
-        clients = arguments.clients or (made if made.exists() else base / "venv")
-        venv(clients.absolute(), ["ziglang"] if "musl" in arguments.targets else [])
-        for name in arguments.targets:
+        clients = (arguments.clients or (made if made.exists() else base / "venv")).absolute()
+        needs_zig = any("musl" in name for name in arguments.platforms) and not arguments.binary
+        venv(clients, ["ziglang"] if needs_zig else [])
+        os.environ.setdefault("ZIG_PYTHON", str(clients / "bin/python"))
+        host_place = Place(targets.host(), [], {})
+        host = Run(host_place, (arguments.host_binary or built(targets.host())).resolve(), base, clients)
+        for name in arguments.platforms:
             work = base / name
             work.mkdir(parents=True, exist_ok=True)
-            place = target(name, work, clients.absolute())
-            missing = [tool for tool in place.tools if not shutil.which(tool)]
-            if missing:
-                sys.exit(f"{name}: {' and '.join(missing)} is missing; of Debian, it needs: {place.packages}")
-            program = arguments.binary.resolve() if arguments.binary else built(place)
-            prepare(place, work)
-            is_well &= check(Run(place, program, work, clients.absolute()), arguments.only)
+            there = place(name, work)
+            program = (arguments.binary or built(name)).resolve()
+            is_well &= check(Run(there, program, work, clients, host, arguments.requests), arguments.only)
             if arguments.tests:
-                is_well &= unit_tests(place)
+                is_well &= tests(there)
     sys.exit(0 if is_well else 1)
 
 

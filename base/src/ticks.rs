@@ -26,7 +26,7 @@ impl Ticks {
     /// Source: Put Message, "Response body"; observed as the `ExpirationTime` of such messages.
     pub const NEVER: Ticks = Ticks(315_537_897_599 * Ticks::PER_SECOND);
     /// The last tick of the year 9999, the last that has a text.
-    const LAST: Ticks = Ticks(Ticks::NEVER.0 + Ticks::PER_SECOND - 1);
+    pub const LAST: Ticks = Ticks(Ticks::NEVER.0 + Ticks::PER_SECOND - 1);
 
     /// Rounds down, so that no time computed from the result is later than one computed from
     /// `time`. Clamps to the range of the number.
@@ -44,7 +44,8 @@ impl Ticks {
         })
     }
 
-    /// The time as a `SystemTime`; the first one of a system that has none before 1601.
+    /// The time as a `SystemTime`. On a system whose clock begins in 1601 (Windows), an earlier
+    /// time becomes the first one that the system has.
     pub fn to_system(self) -> SystemTime {
         let duration = |ticks: u64| {
             let rest = ticks % Ticks::PER_SECOND * NANOSECONDS as u64;

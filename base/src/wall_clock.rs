@@ -94,8 +94,8 @@ struct Follower {
     /// The time that was returned last, and the steady time at that moment.
     now: SystemTime,
     steady: Duration,
-    /// The steady time since which the system's clock has led by a step; `None` if it does not lead
-    /// by one.
+    /// The steady time since which the system's clock has been ahead by [`STEP_MIN`] or more;
+    /// `None` if it is not.
     ahead_since: Option<Duration>,
 }
 

@@ -161,7 +161,7 @@ fn closing(tokens: &[String], open: usize) -> usize {
     tokens.len()
 }
 
-/// The place behind an item, a field or a statement.
+/// The position after an item, a field or a statement.
 fn end_of_item(tokens: &[String], mut at: usize) -> usize {
     while tokens[at] == "#" {
         at = closing(tokens, at + 1) + 1;

@@ -4,35 +4,49 @@
 //!
 //! ```text
 //! Container   02 id:16 etag:8 modified:8 access:1 policies metadata extras
-//!                extras: 1 lease, 2 default-scope:text, 3 (deny override), 4 (immutable versions), 5 deleted
+//!               extras: 1 lease, 2 default-scope:text, 3 (deny override), 4 (immutable versions),
+//!                       5 deleted
 //! policies    count, then per policy: id:text start:time? expiry:time? permission:text?
 //! metadata    count, then per pair: name:text value:text; tags alike
-//! Blob        02 kind:1 kind-fields etag:8 modified:8 created:8 length headers metadata layers extras
-//!                kind 1 put whole; 2 of blocks: count; 3 appended: count sealed:1; 4 pages: sequence
-//!                extras: 1 staging-file:16, 2 tags, 3 lease, 4 tiering, 5 copy, 6 expires:8, 7 snapshot:8, 8 version:8,
-//!                        9 deleted, 10 policy until:8 mode:1, 11 (legal hold), 12 key-sha256:32, 13 scope:text,
-//!                        14 previous state of a deleted blob, 15 replaced:8
-//! layers      count, then per layer: bits:1 (0 shared, 1 foreign, 2 of pages) file-id:16 [home:16 if foreign] end [root:16 if of pages]
-//! headers     present:1 (bits 0 to 5, or 6 for 5), then those present: type encoding language cache disposition:text
+//! Blob        02 kind:1 kind-fields etag:8 modified:8 created:8 length headers metadata layers
+//!             extras
+//!               kind 1 put whole; 2 of blocks: count; 3 appended: count sealed:1;
+//!                    4 pages: sequence
+//!               extras: 1 staging-file:16, 2 tags, 3 lease, 4 tiering, 5 copy, 6 expires:8,
+//!                       7 snapshot:8, 8 version:8, 9 deleted, 10 policy until:8 mode:1,
+//!                       11 (legal hold), 12 key-sha256:32, 13 scope:text,
+//!                       14 previous state of a deleted blob, 15 replaced:8
+//! layers      count, then per layer: bits:1 file-id:16 [home:16 if foreign] end
+//!             [root:16 if of pages]
+//!               bits: 0 shared, 1 foreign, 2 of pages
+//! headers     present:1, then those present: type encoding language cache disposition:text
 //!             md5:16 (bit 5) or length:varint md5 (bit 6, since 0.1.0)
-//! extras      count, then per extra: number:1 length fields; those of their default value are left out
-//! lease       id:16 seconds until:8? broken:8?        seconds 0 is infinite
-//! tiering     tier? changed:8? rehydration?           tier 0 to 4 Hot Cool Cold Archive Smart, else premium + 100
+//!               present: bits 0 to 5, or 6 for 5
+//! extras      count, then per extra: number:1 length fields; without those of their default value
+//! lease       id:16 seconds until:8? broken:8?
+//!               seconds 0 is infinite
+//! tiering     tier? changed:8? rehydration?
+//!               tier 0 to 4 Hot Cool Cold Archive Smart, else premium + 100
 //! rehydration tier:1 high:1 ready:8
-//! copy        id:16 source:text status:1 copied total completed:8? description:text? snapshot:8? incremental:8?
+//! copy        id:16 source:text status:1 copied total completed:8? description:text? snapshot:8?
+//!             incremental:8?
 //! deleted     at:8 until:8
 //! BlobBlock   01 content-id:16 length block-id:text
-//!             02 content-id:16 length block-id:text home:16 file-id:16      its content is in that file
+//!             02 content-id:16 length block-id:text home:16 file-id:16: the content is in that
+//!                file
 //! Branch      01 count, then per node: number:1 node-id:16
 //!             02 as 01, count, then per cleared child: number:1 clear-id:16
-//! Leaf        01 count, then per extent: offset-in-window length content-id:16 skipped stored copied-from:(content-id:16 offset)?
-//!                cleared pages have the id of the clear in place of that of a content, and zeros after it
+//! Leaf        01 count, then per extent: offset-in-window length content-id:16 skipped stored
+//!             copied-from:(content-id:16 offset)?
+//!               cleared pages have the id of the clear in place of that of a content, and zeros
+//!               after it
 //! Staging     01 count id-bytes:1 touched:8
-//!             02 count id-bytes:1 touched:8 key-sha256:32                   encrypted with that key
-//!             03 count id-bytes:1 touched:8 scope:text                      encrypted in that scope
-//! Policy      01 versions:1 delete-days? permanent:1 container-days? rehydrate-seconds   (of an account)
-//! Merge       01 file-id:16 next layers                                      layers that are being copied to that file
-//! count       01 count                                                      how many records name a file, or foreign references
+//!             02 count id-bytes:1 touched:8 key-sha256:32: encrypted with that key
+//!             03 count id-bytes:1 touched:8 scope:text: encrypted in that scope
+//! Policy      01 versions:1 delete-days? permanent:1 container-days? rehydrate-seconds
+//!               the policy of an account
+//! Merge       01 file-id:16 next layers: the layers that are being copied to that file
+//! count       01 count: how many records name a file, or how many foreign references there are
 //! ```
 //!
 //! Times are ticks of 100 ns since year 1; fixed integers are little-endian, ids are not; lengths

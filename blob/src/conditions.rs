@@ -322,8 +322,8 @@ mod tests {
             ("unsince=before", "412"),
             ("unsince=same", "ok"),
             ("unsince=after", "ok"),
-            // Match is paired with unsince, none with since. If both pairs fail, the first decides
-            // the status.
+            // `match` is paired with `unsince`, and `none` with `since`. If both pairs fail, the
+            // first decides the status.
             ("match=same unsince=before", "412"),
             ("match=other unsince=after", "412"),
             ("match=same none=same", "304"),

@@ -272,8 +272,8 @@ impl BlobService {
         Ok(())
     }
 
-    /// Whether the container exists, or was deleted and can be restored. Only then it has a row in
-    /// `blob.protected`.
+    /// Whether the container exists, or was deleted and can be restored. Only such a container has
+    /// a row in `blob.protected`.
     fn container_exists(&self, container_id: &[u8; 16]) -> Result<bool> {
         let protected = &self.keyspaces.protected;
         Ok(self.db.get(protected, container_id)?.is_some())

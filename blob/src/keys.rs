@@ -3,38 +3,56 @@
 //! the index of tags, `keys/file.rs` those of blocks, contents and references.
 //!
 //! ```text
-//! blob.accounts     01 account                             -> service properties, as the server wrote them
-//!                   02 account                             -> AccountPolicy
-//!                   03                                     -> an upper bound of the ETags handed out
-//! blob.containers   account 00 01 container                -> Container
-//!                   account 00 01 container 00 deleted-at  -> Container (deleted, to be restored or purged)
-//! blob.blobs        container-id name 00 01 FF             -> Blob (the current one)
-//! blob.history      container-id 01 name 00 01             -> Uncommitted (the name has uncommitted blocks only)
-//!                   container-id kind name 00 01 moment    -> Blob; kind 02 snapshot, 03 version, 04 deleted
-//! blob.blocks       file 00                                -> Staging
-//!                   file 01 block-id                       -> BlobBlock (uncommitted)
-//!                   file 02 end-offset                     -> BlobBlock (committed, or appended)
-//!                   file 03 level:1 place:8 node-id        -> Branch, or on level 0 Leaf: of the trees of pages in the file
-//!                   file 04 node-id or content-id          -> how many references there are to it, if more than one
-//!                   file 05 level:1 place:8 node-id        -> empty: there are none, and the node is to be deleted
-//! blob.content      file                                   -> the bytes of a Put Blob
-//!                   file content-id                        -> the bytes of a block
-//!                   file FF*16 window content-id           -> the bytes of an extent of pages
-//! blob.protected    container-id                           -> 00: never protected; otherwise, or without a row: a record may have had
-//!                                                             a policy or a legal hold
-//! blob.references   file                                   -> how many records name the file, once a second one did
-//!                   file 00 blob-key                       -> key of the container's row: a copy of blocks was made from the blob
-//!                                                             or to it, and a record of it may name the file
-//!                   container-id                           -> how many foreign references: of its records to files of other
-//!                                                             containers, and of foreign records to its files
-//! blob.moved        container-id                           -> key of the container's row, if it was renamed: replaces the key in rows
-//!                                                             that name an earlier one
-//! blob.timers       due kind subject                       -> key of the container's row,
-//!                                                             or empty; kinds: `keys/timer.rs`
-//! blob.copies       key of a blob in blob.blobs            -> key of the container's row: a copy to it is under way
-//! blob.merges       key of a blob in blob.blobs            -> Merge: layers of it are being copied to one file
-//! blob.tags         container-id tag-name 00 01 tag-value 00 01 blob-name 00 01            -> empty: of the current one
-//!                   container-id FF tag-name 00 01 tag-value 00 01 blob-name 00 01 moment  -> empty: of a version
+//! blob.accounts
+//!   01 account                             service properties, as the server wrote them
+//!   02 account                             AccountPolicy
+//!   03                                     an upper bound of the ETags handed out
+//! blob.containers
+//!   account 00 01 container                Container
+//!   account 00 01 container 00 deleted-at  Container (deleted, to be restored or purged)
+//! blob.blobs
+//!   container-id name 00 01 FF             Blob (the current one)
+//! blob.history
+//!   container-id 01 name 00 01             Uncommitted (the name has uncommitted blocks only)
+//!   container-id kind name 00 01 moment    Blob; kind 02 snapshot, 03 version, 04 deleted
+//! blob.blocks
+//!   file 00                                Staging
+//!   file 01 block-id                       BlobBlock (uncommitted)
+//!   file 02 end-offset                     BlobBlock (committed, or appended)
+//!   file 03 level:1 place:8 node-id        Branch, or Leaf on level 0: the trees of pages
+//!   file 04 node-id or content-id          number of references to it, if more than one
+//!   file 05 level:1 place:8 node-id        empty: the node has no references, and is to be
+//!                                          deleted
+//! blob.content
+//!   file                                   the bytes of a Put Blob
+//!   file content-id                        the bytes of a block
+//!   file FF*16 window content-id           the bytes of an extent of pages
+//! blob.protected
+//!   container-id                           00: no record was ever protected; otherwise, or
+//!                                          without a row: one may have had a policy or a hold
+//! blob.references
+//!   file                                   number of records that name the file, once a second
+//!                                          record did
+//!   file 00 blob-key                       key of the container's row: blocks were copied from
+//!                                          the blob or to it, so a record of it may name the file
+//!   container-id                           number of foreign references: from its records to
+//!                                          files of other containers, and from foreign records
+//!                                          to its files
+//! blob.moved
+//!   container-id                           key of the container's row, if it was renamed: replaces
+//!                                          the key in rows that name an earlier one
+//! blob.timers
+//!   due kind subject                       key of the container's row, or empty; kinds:
+//!                                          `keys/timer.rs`
+//! blob.copies
+//!   key of a blob in blob.blobs            key of the container's row: a copy to it is under way
+//! blob.merges
+//!   key of a blob in blob.blobs            Merge: layers of it are being copied to one file
+//! blob.tags
+//!   container-id tag-name 00 01 tag-value 00 01 blob-name 00 01
+//!                                          empty: a tag of the current blob
+//!   container-id FF tag-name 00 01 tag-value 00 01 blob-name 00 01 moment
+//!                                          empty: a tag of a version
 //! ```
 //!
 //! A file is `container-id file-id`: the container in which it was created and its own id. Ids are

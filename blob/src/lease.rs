@@ -2,10 +2,13 @@
 //! are computed from it.
 //!
 //! ```text
-//! available --acquire--> leased --time--> expired        renew: leased, expired -> leased
+//! available --acquire--> leased --time--> expired
 //!                        leased --break--> breaking --time--> broken
-//! any state but available --release--> available         a write over expired or broken forgets the lease
+//! leased, expired --renew--> leased
+//! any state but available --release--> available
 //! ```
+//!
+//! A write to a blob whose lease is expired or broken removes the lease.
 //!
 //! Source: Lease Blob, "Remarks", the tables of outcomes by state.
 

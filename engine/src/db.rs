@@ -536,7 +536,7 @@ impl Handle {
         let mut fields: Vec<Field> = wals.iter().map(|&wal| Field::RemoveWal(wal)).collect();
         fields.push(Field::LastSequence(log.last_sequence));
         fields.push(Field::Closed);
-        // Rewritten, so that CURRENT covers the manifest's whole length: otherwise a truncated
+        // The manifest is rewritten, so that CURRENT covers its whole length: otherwise a truncated
         // manifest would look like an older one.
         manifest.rewrite(&VersionEdit { fields })?;
         log.wal = None;

@@ -78,9 +78,9 @@ mod cost {
         format!("median {median:.1} ms, most {most:.1} ms")
     }
 
-    /// Prints the cost of a fork for two sources: one whose rows are partly in the log, and one that is
-    /// flushed and compacted. Run with `cargo test --test forks -- --ignored --nocapture`, and with
-    /// `LAZURITE_TEST_SCALE=10` for a million rows.
+    /// Prints the cost of a fork for two sources: one whose rows are partly in the log, and one
+    /// that is flushed and compacted. Run with `cargo test --test forks -- --ignored --nocapture`,
+    /// and with `LAZURITE_TEST_SCALE=10` for a million rows.
     #[test]
     #[ignore = "measures, and checks nothing"]
     fn cost_of_a_hundred_forks() {

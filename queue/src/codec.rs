@@ -5,14 +5,14 @@
 //! count (4) and its items; an option is `00`, or `01` and the value. After the version byte:
 //!
 //! ```text
-//! queue          id 16, metadata (list of name, value), policies (list of id, start, expiry, permission; the last
-//!                three optional, times as ticks 8)
-//! counter        messages 8, last assigned sequence 8 (0 in the cell of removed messages)
-//! delivery       inserted at 8, expires at 8, dequeue count 4
-//! message        visible at 8, expires at 8, receipt 8
-//! text           UTF-8 to the end
-//! expiry         nothing
-//! properties     the server's bytes, without a version byte of ours
+//! queue        id 16, metadata (list of name, value), policies (list of id, start, expiry,
+//!              permission; the last three optional, times as ticks 8)
+//! counter      messages 8, last assigned sequence 8 (0 in the cell of removed messages)
+//! delivery     inserted at 8, expires at 8, dequeue count 4
+//! message      visible at 8, expires at 8, receipt 8
+//! text         UTF-8 to the end
+//! expiry       nothing
+//! properties   the server's bytes, without a version byte of ours
 //! ```
 //!
 //! Decoding a malformed value returns `Corrupt`; it never panics and never guesses.
@@ -82,12 +82,11 @@ impl QueueRow {
         });
         out.list(&self.policies, |out, policy| {
             out.string(&policy.id);
-            out.option(policy.start, |out, time| {
-                out.u64(Ticks::from_system(time).min(Ticks::NEVER).0)
-            });
-            out.option(policy.expiry, |out, time| {
-                out.u64(Ticks::from_system(time).min(Ticks::NEVER).0)
-            });
+            for time in [policy.start, policy.expiry] {
+                out.option(time, |out, time| {
+                    out.u64(Ticks::from_system(time).min(Ticks::LAST).0)
+                });
+            }
             out.option(policy.permission.as_deref(), Writer::string);
         });
         out.0
@@ -294,7 +293,7 @@ impl<'a> Reader<'a> {
 
     fn ticks(&mut self) -> Decoded<Ticks> {
         match Ticks(self.u64()?) {
-            ticks if ticks <= Ticks::NEVER => Ok(ticks),
+            ticks if ticks <= Ticks::LAST => Ok(ticks),
             _ => Err(self.wrong("a time after the year 9999")),
         }
     }
@@ -339,11 +338,7 @@ mod tests {
     use std::time::SystemTime;
 
     fn times() -> impl Strategy<Value = Option<SystemTime>> {
-        prop::option::of(
-            (0..253_402_300_799u64).prop_map(|seconds| {
-                SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds)
-            }),
-        )
+        prop::option::of((0..=Ticks::LAST.0).prop_map(|ticks| Ticks(ticks).to_system()))
     }
 
     fn policies() -> impl Strategy<Value = StoredPolicy> {

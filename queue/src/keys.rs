@@ -12,11 +12,11 @@
 //! byte order is numeric order:
 //!
 //! ```text
-//! id 01 cell                   counters: cells 00 to 07 count messages added, cell FF those removed
-//! id 02 ticks message          the order of delivery: by the time of next visibility, then by insertion
-//! id 03 message                the message: its place in the order of delivery, and its receipt
-//! id 04 message                its text
-//! id 05 ticks message          the order of expiry; no row for messages that never expire
+//! id 01 cell            counters: cells 00 to 07 count messages added, cell FF those removed
+//! id 02 ticks message   the order of delivery: by the time of next visibility, then by insertion
+//! id 03 message         the message: its place in the order of delivery, and its receipt
+//! id 04 message         its text
+//! id 05 ticks message   the order of expiry; no row for messages that never expire
 //! ```
 //!
 //! `id` and `message` are 16 bytes, `ticks` 8.

@@ -8,7 +8,7 @@ mod values;
 
 pub use command::{
     ClockAction, Command, CopyArguments, DesignAction, FaultsAction, Language, QueryFormat,
-    ResetArguments, ShimAction, StateAction, StoreArguments, WhatIfArguments,
+    ResetArguments, ServiceAction, ShimAction, StateAction, StoreArguments, WhatIfArguments,
 };
 
 use crate::initial_resources::InitialResources;
@@ -20,9 +20,10 @@ use clap::{ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, ValueE
 use lazurite_engine::Durability;
 use lazurite_mover::is_archive_name;
 use lazurite_protocol::accounts::Accounts;
+use lazurite_protocol::properties::cors;
 use lazurite_protocol::service_kind::ServiceKind;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The default port of the Blob service. The other services have the next two.
 const PORT_DEFAULT: u16 = 10_000;
@@ -86,7 +87,7 @@ pub struct Cli {
     #[arg(long = "inMemoryPersistence", help_heading = "Storage")]
     pub in_memory: bool,
 
-    /// Keep what is overwritten or deleted of blobs as versions
+    /// Keep overwritten and deleted states of blobs as versions
     #[arg(long = "blob-versioning", help_heading = "Storage")]
     pub blob_versioning: bool,
 
@@ -113,8 +114,8 @@ pub struct Cli {
     #[arg(long, value_name = "LIST", value_parser = NonEmptyStringValueParser::new(), help_heading = "Storage")]
     pub accounts: Option<String>,
 
-    /// The same from a file, one or several accounts a line, # for comments, so that no key is on a
-    /// command line; read again on SIGHUP
+    /// Read the accounts from a file, one or several accounts a line, # for comments, so that no
+    /// key is on a command line; read again on SIGHUP
     #[arg(
         long = "accounts-file",
         value_name = "FILE",
@@ -389,7 +390,7 @@ pub struct Cli {
     #[arg(long = "requests-kept", value_name = "NUMBER", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(0..=100_000), help_heading = "Console")]
     pub requests_kept: u32,
 
-    /// Most memory for them, in megabytes
+    /// Most memory for the kept requests, in megabytes
     #[arg(long = "requests-megabytes", value_name = "MB", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Console")]
     pub requests_megabytes: u32,
 
@@ -512,6 +513,14 @@ impl fmt::Debug for Cli {
     }
 }
 
+/// The refusal of a certificate without a key, or with both forms of one.
+pub fn key_or_password(cert: &Path) -> String {
+    format!(
+        "--cert {} needs --key (PEM) or --pwd (PFX), and not both",
+        cert.display()
+    )
+}
+
 /// Parses the value of `--forks`.
 fn fork_source(text: &str) -> Result<ForkSource, String> {
     match text {
@@ -533,10 +542,10 @@ pub enum TlsVersion {
 /// Values of `--durability`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum DurabilityFlag {
-    /// Acknowledged once with the operating system: kill -9 loses nothing, a power cut at most the
-    /// last 250 ms
+    /// Acknowledged when the operating system has the write: kill -9 loses nothing, a power cut at
+    /// most the last 250 ms
     Process,
-    /// Acknowledged once on the disk: a power cut loses nothing
+    /// Acknowledged when the write is on the disk: a power cut loses nothing
     Disk,
 }
 
@@ -605,6 +614,12 @@ impl Cli {
         if self.cert.is_none() && protected {
             return Err("--key and --pwd belong to a certificate: name it with --cert".to_owned());
         }
+        let has_password = self.pwd.is_some() || self.pwd_file.is_some();
+        if let Some(cert) = &self.cert
+            && self.key.is_some() == has_password
+        {
+            return Err(key_or_password(cert));
+        }
         if self.console_password.as_deref() == Some("") {
             return Err("--console-password needs a password that is not empty".to_owned());
         }
@@ -615,6 +630,8 @@ impl Cli {
         if self.export_on_exit && !is_archive {
             return Err("--export-on-exit needs an --import that ends with .tar.zst".to_owned());
         }
+        self.listed_accounts()?;
+        cors::rule_at_start(&self.cors)?;
         self.check_ports(services)?;
         self.initial_resources().check()
     }
@@ -695,12 +712,18 @@ impl Cli {
             let accounts = Accounts::parse(&lines.collect::<Vec<_>>().join(";")).map_err(at)?;
             return Ok(accounts.path_style_only(self.path_style_only));
         }
-        let accounts = match self.accounts.as_deref().map(str::trim) {
-            None => Accounts::development(),
+        Ok(self
+            .listed_accounts()?
+            .path_style_only(self.path_style_only))
+    }
+
+    /// The accounts of `--accounts`, or the well-known one. The error is a sentence.
+    fn listed_accounts(&self) -> Result<Accounts, String> {
+        match self.accounts.as_deref().map(str::trim) {
+            None => Ok(Accounts::development()),
             Some(list) => Accounts::parse(list)
-                .map_err(|reason| format!("{}: {reason}", self.accounts_origin()))?,
-        };
-        Ok(accounts.path_style_only(self.path_style_only))
+                .map_err(|reason| format!("{}: {reason}", self.accounts_origin())),
+        }
     }
 
     /// The origin of `--accounts` for messages: a variable with the same text, or the command line.

@@ -13,6 +13,7 @@ mod messages;
 mod query;
 mod record;
 mod requests;
+mod service;
 mod shim;
 mod state;
 mod status;
@@ -131,6 +132,7 @@ impl Command {
                 allow_writes,
                 store,
             } => mcp::run(store.client()?, *allow_writes),
+            Command::Service { action } => service::run(action),
             Command::Shim { action } => match action {
                 ShimAction::Install { directory } => shim::install(directory.as_deref()),
                 ShimAction::Remove { directory } => shim::remove(directory.as_deref()),

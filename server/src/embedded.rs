@@ -225,7 +225,7 @@ impl fmt::Debug for Store {
     }
 }
 
-/// Why a server did not start, or did not stop orderly. The text is a sentence.
+/// Why a server did not start, or did not stop in good order. The text is a sentence.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(String);

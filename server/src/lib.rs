@@ -52,16 +52,19 @@ pub fn run_program() -> ExitCode {
         Some(command) => command.run(),
         None => match cli.check(&program.services) {
             Ok(()) => start::run(cli, &program).map(|()| ExitCode::SUCCESS),
-            Err(sentence) => {
-                say_error(&sentence);
-                return ExitCode::from(USAGE);
-            }
+            Err(sentence) => return refuse_usage(&sentence),
         },
     };
     ended.unwrap_or_else(|sentence| {
         say_error(&sentence);
         ExitCode::FAILURE
     })
+}
+
+/// Says why a command line is refused, and returns the status of that.
+fn refuse_usage(sentence: &str) -> ExitCode {
+    say_error(sentence);
+    ExitCode::from(USAGE)
 }
 
 fn say_error(sentence: &str) {

@@ -9,8 +9,8 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Freed memory goes back to the system within 0.3 seconds instead of 10, even if no thread
-/// allocates. Otherwise the memory that many slow clients needed for a moment would stay.
+/// Freed memory goes back to the system within 0.3 seconds instead of 10, with glibc even if no
+/// thread allocates. Otherwise the memory that many slow clients needed for a moment would stay.
 /// The allocator reads this when the program starts.
 #[cfg(all(unix, feature = "jemalloc"))]
 #[allow(
@@ -18,7 +18,13 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
     reason = "the allocator reads its options from this symbol before its first use"
 )]
 #[unsafe(export_name = "_rjem_malloc_conf")]
-pub static ALLOCATOR_OPTIONS: &[u8] = b"background_thread:true,dirty_decay_ms:300\0";
+pub static ALLOCATOR_OPTIONS: &[u8] = if cfg!(target_env = "gnu") {
+    b"background_thread:true,dirty_decay_ms:300\0"
+} else {
+    // On macOS, jemalloc has no such thread and refuses every allocation if it is asked for one. For
+    // musl, the crate leaves it out.
+    b"dirty_decay_ms:300\0"
+};
 
 fn main() -> ExitCode {
     lazurite::run_program()

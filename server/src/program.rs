@@ -112,8 +112,38 @@ fn advice(words: &[String], refused: ErrorKind) -> Option<String> {
                       the server on a copy of Azurite's directory, with --location COPY.";
         return Some(advice.to_owned());
     }
+    let unsupported = words.iter().find_map(|word| advice_about_proposal(word));
     let mut pairs = words.iter().zip(words.iter().skip(1));
-    pairs.find_map(|(flag, value)| advice_about_switch(flag, value))
+    unsupported.or_else(|| pairs.find_map(|(flag, value)| advice_about_switch(flag, value)))
+}
+
+/// Flags of changes that are proposed for Azurite and in none of its versions, by their beginnings,
+/// and what there is instead.
+const PROPOSALS: [(&str, &str); 3] = [
+    (
+        "--accountConfig",
+        "There is no file with the settings of accounts. --accounts-file has names and keys; --blob-versioning, --container-retention, \
+         --no-public-access and --no-shared-key are set for all accounts.",
+    ),
+    (
+        "--enableHierarchicalNamespace",
+        "Accounts have a flat namespace: the Blob service is served, and no endpoint of Data Lake Storage.",
+    ),
+    (
+        "--blobEventCapture",
+        "Events of blobs are not written to files. `lazurite requests --follow --json` prints every request as it comes.",
+    ),
+];
+
+/// Why a flag of [`PROPOSALS`] is refused, in any case.
+fn advice_about_proposal(word: &str) -> Option<String> {
+    let name = word.split('=').next()?.to_ascii_lowercase();
+    let named = |(flag, _): &&(&str, &str)| name.starts_with(&flag.to_ascii_lowercase());
+    let (_, instead) = PROPOSALS.iter().find(named)?;
+    let flag = word.split('=').next()?;
+    Some(format!(
+        "{flag} is proposed for Azurite, and not supported. {instead}"
+    ))
 }
 
 /// How to write a switch that was given a value as a second word.
@@ -228,6 +258,27 @@ mod tests {
             let words: Vec<_> = words.split(' ').map(str::to_owned).collect();
             let error = Cli::parser().try_get_matches_from(&words).unwrap_err();
             assert_eq!(advice(&words, error.kind()).as_deref(), found, "{error}");
+        }
+    }
+
+    #[test]
+    fn flags_that_are_proposed_for_azurite_are_refused_by_name() {
+        for (word, part) in [
+            ("--accountConfig", "--accounts-file"),
+            ("--accountConfigPath=accounts.json", "--accounts-file"),
+            ("--enableHierarchicalNamespace", "flat namespace"),
+            ("--blobEventCapture", "lazurite requests"),
+            ("--blobEventCapturePath=events", "lazurite requests"),
+        ] {
+            let words = ["lazurite".to_owned(), word.to_owned()];
+            let error = Cli::parser().try_get_matches_from(&words).unwrap_err();
+            let advice = advice(&words, error.kind()).unwrap();
+            let flag = word.split('=').next().unwrap();
+            assert!(
+                advice.starts_with(&format!("{flag} is proposed")),
+                "{advice}"
+            );
+            assert!(advice.contains(part), "{advice}");
         }
     }
 

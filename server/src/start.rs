@@ -423,22 +423,22 @@ impl Serving {
     }
 }
 
-/// Waits for a request to stop, and reloads when asked to until then. A second signal to stop ends
-/// the process at once.
+/// Waits for a request to stop, and reloads when asked to until then. Serves on for lease holders,
+/// whichever way the request came. A second signal to stop ends the process at once.
 async fn wait_for_stop(cli: &Cli, mut control: Control, reload: impl Fn()) {
     loop {
         match control.wait().await {
             Signal::Reload => reload(),
-            Signal::Stop => {
+            Signal::Stop | Signal::EndOfInput => {
                 if let Control::Signals(signals) = &mut control {
                     signals.outlast_leases(&cli.location).await;
                 }
                 break;
             }
-            Signal::EndOfInput => break,
         }
     }
     if let Control::Signals(mut signals) = control {
+        // The program that started this one may end after its signal. That is no second signal.
         signals.input_end = None;
         tokio::spawn(async move {
             while let Signal::Reload = signals.wait().await {}
@@ -756,7 +756,8 @@ impl Signals {
         })
     }
 
-    /// Waits until no lease holder is left, or for a second signal.
+    /// Waits until no lease holder is left, or for a second signal. The end of standard input is none:
+    /// the program that started this one may have sent the first signal and ended.
     async fn outlast_leases(&mut self, directory: &Path) {
         let mut is_said = false;
         loop {
@@ -770,14 +771,14 @@ impl Signals {
                     .map(|holder| format!("{} (process {})", holder.name, holder.process_id));
                 // Not written to standard error directly, because a full pipe would delay the stop.
                 tracing::warn!(
-                    "serves on for {}, which attached; a second signal stops it at once",
+                    "serves on for {}, which attached; the next signal stops it at once",
                     names.collect::<Vec<_>>().join(", ")
                 );
                 is_said = true;
             }
             tokio::select! {
                 () = tokio::time::sleep(LEASE_INTERVAL) => {}
-                Signal::Stop | Signal::EndOfInput = self.wait() => return,
+                Signal::Stop = self.wait() => return,
             }
         }
     }
@@ -789,13 +790,17 @@ impl Signals {
                 None => std::future::pending().await,
             }
         };
-        tokio::select! {
+        let signal = tokio::select! {
             () = input_end => Signal::EndOfInput,
             signal = self.system.next() => match signal {
                 platform::Signal::Stop => Signal::Stop,
                 platform::Signal::Reload => Signal::Reload,
             },
+        };
+        if let Signal::EndOfInput = signal {
+            self.input_end = None;
         }
+        signal
     }
 }
 

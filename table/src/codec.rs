@@ -6,18 +6,22 @@
 //! | row | version `01`, Timestamp u64, then properties to the end: name text, tag u8, value |
 //! | table | version `01`, table id u64, name text |
 //! | number of the catalog | u64, without a version |
-//! | ACL | version `01`, then policies to the end: id text, start, expiry, permission; optional ones: `00`, or `01` and value |
+//! | ACL | version `01`, then policies to the end: id text, start?, expiry?, permission? |
 //!
-//! Integers are little-endian. A text or a binary is its length as a LEB128 varint, then its bytes.
-//! An instant is its ticks since 1601 as u64. Tags: 1 String, 2 Int32 i32, 3 Int64 i64, 4 Double
-//! f64, 5 false and 6 true (no bytes), 7 DateTime u64, 8 Guid 16 bytes in text order, 9 Binary.
+//! A field that ends in `?` is `00`, or `01` and the value. Integers are little-endian. A text or a
+//! binary is its length as a LEB128 varint, then its bytes. An instant is its ticks since 1601 as
+//! u64; of a policy, as i64, which is below zero before 1601. Tags: 1 String, 2 Int32 i32, 3 Int64
+//! i64, 4 Double f64, 5 false and 6 true (no bytes), 7 DateTime u64, 8 Guid 16 bytes in text order,
+//! 9 Binary.
 
-use crate::datetime::DateTime;
+use crate::datetime::{DateTime, FIRST};
 use crate::error::{Error, Result};
 use crate::keys::TableId;
 use crate::model::{Guid, Value};
 use lazurite_base::policies::StoredPolicy;
+use lazurite_base::ticks::Ticks;
 use lazurite_engine::varint;
+use std::time::SystemTime;
 
 const VERSION: u8 = 1;
 
@@ -234,11 +238,7 @@ pub(crate) fn encode_acl(policies: &[StoredPolicy]) -> Vec<u8> {
         put_bytes(&mut out, policy.id.as_bytes());
         for instant in [policy.start, policy.expiry] {
             out.push(u8::from(instant.is_some()));
-            out.extend(
-                instant
-                    .into_iter()
-                    .flat_map(|instant| DateTime::from(instant).ticks().to_le_bytes()),
-            );
+            out.extend(instant.into_iter().flat_map(encode_policy_instant));
         }
         out.push(u8::from(policy.permission.is_some()));
         if let Some(permission) = &policy.permission {
@@ -248,10 +248,16 @@ pub(crate) fn encode_acl(policies: &[StoredPolicy]) -> Vec<u8> {
     out
 }
 
+/// Ticks since 1601, like those of values, but below zero before: policies have earlier years too.
+fn encode_policy_instant(instant: SystemTime) -> [u8; 8] {
+    let ticks = Ticks::from_system(instant).min(Ticks::LAST);
+    ticks.0.wrapping_sub(FIRST.0).to_le_bytes()
+}
+
 /// Decodes the stored access policies of a table.
 pub(crate) fn decode_acl(bytes: &[u8]) -> Result<Vec<StoredPolicy>> {
     let mut reader = Reader::open(bytes, "access policies")?;
-    let instant = |reader: &mut Reader<'_>| reader.date_time().map(DateTime::to_system_time);
+    let instant = Reader::policy_instant;
     let mut policies = Vec::new();
     while !reader.rest.is_empty() {
         policies.push(StoredPolicy {
@@ -355,6 +361,14 @@ impl<'a> Reader<'a> {
         DateTime::from_ticks(self.u64()?).ok_or_else(|| self.error("an instant is out of range"))
     }
 
+    fn policy_instant(&mut self) -> Result<SystemTime> {
+        let ticks = Ticks(self.u64()?.wrapping_add(FIRST.0));
+        if ticks > Ticks::LAST {
+            return Err(self.error("an instant is out of range"));
+        }
+        Ok(ticks.to_system())
+    }
+
     fn text(&mut self) -> Result<&'a str> {
         let bytes = self.bytes()?;
         std::str::from_utf8(bytes).map_err(|_| self.error("a text is not UTF-8"))
@@ -425,7 +439,8 @@ pub(crate) mod tests {
     }
 
     fn policy() -> impl Strategy<Value = StoredPolicy> {
-        let instant = || proptest::option::of(date_time().prop_map(DateTime::to_system_time));
+        let instant =
+            || proptest::option::of((0..=Ticks::LAST.0).prop_map(|n| Ticks(n).to_system()));
         let fields = (
             any::<String>(),
             instant(),

@@ -12,7 +12,7 @@ use std::time::SystemTime;
 use time::{Date, Month};
 
 /// 1601-01-01T00:00:00Z.
-const FIRST: Ticks = Ticks(584_388 * Ticks::PER_DAY);
+pub(crate) const FIRST: Ticks = Ticks(584_388 * Ticks::PER_DAY);
 
 /// An instant in UTC, to 100 ns, from 1601-01-01T00:00:00Z to 9999-12-31T23:59:59.9999999Z. Later
 /// instants are greater.

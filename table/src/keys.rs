@@ -11,7 +11,7 @@
 //! | catalog | `03` table id | stored access policies |
 //! | catalog | `04` account | service properties, opaque |
 //! | catalog | `05` | upper bound of the Timestamps of all rows |
-//! | catalog | `06` | upper bound of the Timestamps that followed the wall clock since the wall clock was last wrong |
+//! | catalog | `06` | upper bound of the Timestamps that followed the wall clock (`clock.rs`) |
 //! | entities | table id, PartitionKey, RowKey | row |
 //!
 //! A table id is 8 bytes, big-endian, and never reused: deleting a table of any size is one range

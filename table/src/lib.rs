@@ -30,10 +30,12 @@
 //! lower-case name.
 //!
 //! ```text
-//! write: check -> Db::begin -> table locked, shared: its id -> entity locked -> read, check, new row -> Timestamp
-//!        -> Transaction::commit -> ticket (Insert Or Replace rarely reads: `clock.rs`)
+//! write: check -> Db::begin -> table locked, shared: its id -> entity locked -> read, check,
+//!        new row -> Timestamp -> Transaction::commit -> ticket
+//!        (Insert Or Replace rarely reads: `clock.rs`)
 //! read:  table id (published, not locked) -> row
-//! query: filter -> key ranges and the rest of the filter -> snapshot -> rows until the page is full
+//! query: filter -> key ranges and the rest of the filter -> snapshot -> rows until the page is
+//!        full
 //! ```
 
 mod access;

@@ -3,7 +3,8 @@
 use lazurite_bench_common::Findings;
 use serde_json::{Value, json};
 
-/// Adds the findings of the next step; of peak memory and other load the higher value counts.
+/// Adds the findings of the next step. Of the peak memory and of the load of other programs, the
+/// higher value is kept.
 pub(crate) fn merge(all: &mut Findings, next: Findings) {
     for (name, figure) in next.figures {
         let is_highest_wanted = name.starts_with("peak_") || name == "other_cores";

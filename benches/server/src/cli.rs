@@ -29,12 +29,12 @@ pub(crate) enum Command {
     /// server is killed; its start, its state operations, its console, space that comes back.
     ///
     /// Each starts servers of its own on empty directories and checks every answer. The operations
-    /// of the services run on our server, on Azurite, which is installed from npm once, and where the
-    /// disk is the limit, on the disk alone. The figures are printed case by case, and then the
-    /// bars.
+    /// of the services run on our server and on Azurite, which is installed from npm once. Where
+    /// the disk is the limit, the disk alone is measured too. The figures are printed case by case,
+    /// and then the bars.
     ///
-    /// `services` stores 10 million entities, 10 million messages and a million blobs, and takes the
-    /// better part of an hour and 10 GB of disk.
+    /// `services` stores 10 million entities, 10 million messages and a million blobs, and takes
+    /// the better part of an hour and 10 GB of disk.
     #[command(after_long_help = EXAMPLES)]
     Run(RunArgs),
 }

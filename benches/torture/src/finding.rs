@@ -63,7 +63,7 @@ impl Finding {
         Err(Finding::new(symptom, text()))
     }
 
-    /// The same finding, with the place where it was made before it.
+    /// The same finding, whose text begins with the place where it was made.
     pub fn within(self, place: impl fmt::Display) -> Finding {
         Finding {
             text: format!("{place}: {}", self.text),

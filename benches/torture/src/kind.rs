@@ -7,8 +7,8 @@ use lazurite_engine::Choices;
 pub enum Kind {
     /// Steps of one thread on a disk in memory: reads, writes, forks, closes, kills, power cuts.
     Steps,
-    /// Like `steps`, with more forks, also in place of other stores, more open snapshots, scans and
-    /// readers of forks, and fewer kills.
+    /// Like `steps`, but with more forks, some of them in place of other stores, with more
+    /// snapshots, scans and readers of forks, and with fewer kills.
     Forks,
     /// The same as `steps`, where calls on the disk fail.
     Faults,

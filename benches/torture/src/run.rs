@@ -23,7 +23,7 @@ impl Outcome {
     }
 }
 
-/// Lives the life of that seed.
+/// Runs the life of that seed.
 pub fn run(seed: u64, kind: Kind) -> Outcome {
     match kind {
         Kind::Steps | Kind::Forks | Kind::Faults | Kind::Damage => {

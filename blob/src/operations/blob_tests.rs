@@ -1,4 +1,5 @@
-//! Blobs put whole, their ranges, properties and metadata, and errors of all blobs.
+//! Blobs put whole, their ranges, properties and metadata, and errors that blobs of all types
+//! share.
 
 use crate::operations::tests::*;
 use crate::*;

@@ -359,7 +359,7 @@ impl BlobWrite<'_> {
 
     fn resize(&mut self, blob: &mut Blob, length: u64) -> Result<()> {
         if length < blob.length {
-            // Clears everything behind the new end, wherever the blob once ended.
+            // Clears everything after the new end, wherever the blob once ended.
             self.write_pages(blob, length..PAGE_BLOB_BYTES_MAX, NewPages::Nothing)?;
         }
         blob.length = length;

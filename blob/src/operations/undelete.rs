@@ -135,7 +135,8 @@ impl BlobWrite<'_> {
     }
 
     /// True if there is a deleted blob or version to restore. Looks at the newest record first,
-    /// because it usually is one. After a blob has expired, only older records may be left.
+    /// because that record usually can be restored. After a blob has expired, only older records
+    /// may be left.
     fn has_deleted_blob(&self) -> Result<bool> {
         let is_one = |moment| {
             let blob = self.past(RecordSlot::Past(History::Deleted, moment))?;

@@ -609,8 +609,8 @@ impl<'a> BlobWrite<'a> {
     }
 
     /// Returns the moment of the version that is made of a blob written before the account kept
-    /// versions: the time of its write, or a new moment if a version already has that one because
-    /// the clock was set back.
+    /// versions: the time of its write, or a new moment if another version already has that time
+    /// because the clock was set back.
     fn moment_of_version(&self, blob: &Blob) -> Result<SnapshotTime> {
         let moment = SnapshotTime(blob.etag.0);
         for kind in [History::Version, History::Deleted] {

@@ -11,8 +11,8 @@ use crate::fs::name::NUMBER_MAX;
 use crate::{KeyRange, Result};
 use std::fmt::{self, Debug, Display};
 
-/// Greater than the bytes of any file, and than those of the values that one file refers to. Sums
-/// of smaller numbers do not overflow.
+/// More than the bytes of any file, and more than the bytes of the values that one file refers to.
+/// Sums of smaller numbers do not overflow.
 const BYTES_MAX: u64 = 1 << 48;
 
 /// Length of the longest bound of a range: one byte more than that of the longest key.

@@ -246,7 +246,7 @@ impl Directory {
         synced.map_err(|error| Error::sync(&self.path, error))
     }
 
-    /// How much space there is where the directory lies, if that is known and limited.
+    /// Space of the file system that holds the directory; `None` if unknown or unlimited.
     pub(crate) fn space(&self) -> Option<Space> {
         self.fs.space(&self.path)
     }

@@ -54,8 +54,9 @@ impl Fs for DiskFs {
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         let file = match self.patiently(|| platform::open(path)) {
-            // That may take more rights than reading does.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            // That may take more rights than reading does, and writing is one of them on systems
+            // other than Linux.
+            Err(error) if allows_reading_at_most(&error) => {
                 self.patiently(|| fs::File::open(path))?
             }
             opened => opened?,
@@ -140,7 +141,7 @@ impl OpenDirectory for DiskDirectory {
     fn sync(&self) -> io::Result<()> {
         let directory = self.0.as_ref();
         // A failed sync is not repeated: a second one may succeed without the data.
-        directory.map_or(Ok(()), |directory| directory.sync_all())
+        directory.map_or(Ok(()), platform::sync)
     }
 }
 
@@ -156,6 +157,14 @@ fn note_owner(file: &mut fs::File) -> io::Result<()> {
     file.set_len(0)?;
     file.seek(SeekFrom::Start(0))?;
     writeln!(file, "{}", std::process::id())
+}
+
+fn allows_reading_at_most(error: &io::Error) -> bool {
+    let kinds = [
+        io::ErrorKind::PermissionDenied,
+        io::ErrorKind::ReadOnlyFilesystem,
+    ];
+    kinds.contains(&error.kind())
 }
 
 fn is_out_of_space(error: &io::Error) -> bool {

@@ -42,7 +42,7 @@ impl File for DiskFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
+        platform::sync_data(&self.file)
     }
 
     fn length(&self) -> io::Result<u64> {

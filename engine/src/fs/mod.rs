@@ -32,6 +32,7 @@ pub use memory::MemoryFs;
 pub(crate) use pages::{PAGE_BYTES, PageBuffer};
 pub use patience::patiently;
 pub(crate) use platform::lower_priority;
+pub use platform::sync;
 #[cfg(any(test, feature = "testing"))]
 pub use testing::{Failure, Fault, FaultFs, HookFs, ManualClock, Operation};
 
@@ -71,7 +72,7 @@ pub trait Fs: Send + Sync + Debug {
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
         self.open_directory(path)?.sync()
     }
-    /// How much space there is where `path` lies; `None` where that is not known or not limited.
+    /// Space of the file system that holds `path`; `None` if unknown or unlimited.
     fn space(&self, path: &Path) -> Option<Space> {
         let _ = path;
         None

@@ -18,9 +18,9 @@ use std::time::Duration;
 const HANDLE_PATIENCE: Duration = Duration::from_secs(30);
 /// Interval between attempts to get a file handle.
 const HANDLE_STEP: Duration = Duration::from_millis(20);
-/// The wait after which no further one for the holder of a file begins. Each wait is as long as all
-/// before it and a step, so they end after 1.023 seconds. Short, because the same error may mean
-/// that access is denied for good.
+/// No wait for the holder of a file begins once the waits so far come to this. Each wait is one
+/// step longer than all waits before it together, so the last one ends after 1.023 seconds. Short,
+/// because the same error may mean that access is denied for good.
 const HOLDER_PATIENCE: Duration = Duration::from_secs(1);
 /// The first wait for the holder of a file.
 const HOLDER_STEP: Duration = Duration::from_millis(1);
@@ -94,8 +94,8 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    /// Numbers of the errors that [`OPERATIONS`] meet without [`free`], on Unix and on Windows: no
-    /// such file or directory, and it exists.
+    /// The errors of [`OPERATIONS`] before [`free`] was called, on Unix and on Windows: no such
+    /// file or directory (2, 3), and it exists already (17, 183).
     const HELD: &[i32] = &[2, 3, 17, 183];
 
     type Operation = fn(&DiskFs, &Path) -> io::Result<()>;

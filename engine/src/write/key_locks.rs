@@ -162,8 +162,8 @@ impl KeyLocks {
         };
         if held.holders == 0 {
             (held.mode, held.holders) = (mode, 1);
-            // A shared request has passed the waiters. The shared ones in front get the lock with
-            // it: otherwise they, and all waiters after them, would wait for it.
+            // A shared request has passed the waiters. The shared waiters in front get the lock
+            // with it: otherwise they, and all waiters after them, would wait for it.
             held.admit_readers();
             return Request::Granted;
         }

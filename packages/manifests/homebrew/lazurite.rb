@@ -14,6 +14,14 @@ class Lazurite < Formula
       url "@URL darwin-arm64@"
       sha256 "@SHA256 darwin-arm64@"
     end
+@end@
+@if darwin-x64@
+    on_intel do
+      url "@URL darwin-x64@"
+      sha256 "@SHA256 darwin-x64@"
+    end
+@end@
+@if darwin-arm64@
   end
 @end@
 

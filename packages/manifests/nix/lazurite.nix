@@ -21,6 +21,12 @@ let
       sha256 = "@SHA256 darwin-arm64@";
     };
 @end@
+@if darwin-x64@
+    x86_64-darwin = {
+      url = "@URL darwin-x64@";
+      sha256 = "@SHA256 darwin-x64@";
+    };
+@end@
   };
   system = stdenv.hostPlatform.system;
 in

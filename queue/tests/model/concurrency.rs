@@ -190,7 +190,7 @@ fn concurrent_peeks_and_counts_miss_no_permanent_message() {
             scope.spawn(move || {
                 for number in 0..rounds {
                     tick(store);
-                    // Behind the permanent message: hidden or visible, and then deleted or expired.
+                    // After the permanent message: hidden or visible, and then deleted or expired.
                     let ttl = if number % 3 == 0 { 1 } else { 600 };
                     let put = store
                         .put_with("comes and goes", Some(ttl), Some(0))

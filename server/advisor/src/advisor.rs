@@ -166,8 +166,8 @@ impl Advisor {
     }
 
     /// Returns the recorded requests of an account, or of its fork, after the position `after`.
-    /// Without a position, as in a client's first call, returns no requests. Each call lets recording
-    /// go on for ten seconds.
+    /// Without a position, as in a client's first call, returns no requests. Each call lets
+    /// recording go on for ten seconds.
     pub fn records(
         &self,
         account: &str,

@@ -26,6 +26,8 @@ mod targets;
 mod watch;
 
 #[cfg(test)]
+mod good_workloads_tests;
+#[cfg(test)]
 mod table_workloads_tests;
 #[cfg(test)]
 mod workloads;

@@ -183,8 +183,8 @@ impl Recorder {
     }
 
     /// Returns the requests of `account`, in its own store or in `fork`, after position `after`, at
-    /// most [`ANSWER_MAX`]; none for the first question, which has no position. Requests are kept for
-    /// [`IDLE_MAX`] more seconds. A position of another run of the server counts as the newest.
+    /// most [`ANSWER_MAX`]; none for the first question, which has no position. Requests are kept
+    /// for [`IDLE_MAX`] more seconds. A position of another run of the server counts as the newest.
     pub(crate) fn records(
         &self,
         account: &str,

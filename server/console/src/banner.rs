@@ -1,6 +1,6 @@
 //! The note on every page while the clock is adjusted or faults are set.
 
-use crate::context::Console;
+use crate::context::{Console, fork_of};
 use lazurite_base::units::{counted, duration};
 use lazurite_protocol::date;
 use lazurite_services::clock::Shown;
@@ -8,8 +8,9 @@ use maud::{Markup, html};
 use std::time::Duration;
 
 /// The note that requests fail on purpose, or that the clock is adjusted; empty if neither is true.
-pub fn banner(console: &Console) -> Markup {
-    let services = console.services();
+pub fn banner(console: &Console, account: &str) -> Markup {
+    let services = console.services_of(fork_of(account));
+    let services = services.unwrap_or_else(|_| console.services());
     let rules = services.faults.rules().len() as u64;
     let clock = services.clock.is_adjusted().then(|| services.clock.shown());
     html! {

@@ -17,56 +17,160 @@ pub async fn page(
     let content = html! {
         (layout::trail(&[("Home", "/_lazurite/".to_owned())], "Connect"))
         h1 { "Connect to " code { (account) } }
-        p { "Every official client takes a connection string. The snippets read it from the environment:" }
+        p { "Every official client takes a connection string. Each snippet reads it from the environment:" }
         @let export = format!("export AZURE_STORAGE_CONNECTION_STRING=\"{connection}\"");
         div.copied { code { (export) } (copy_button(&export)) }
         @if connection.contains(KEY_OMITTED) { p { "Put the key of the account in the place of " code { (KEY_OMITTED) } "." } }
-        @for (title, install, snippet) in SNIPPETS {
+        @for (title, services) in SNIPPETS {
             section {
                 h2 { (title) }
-                div.copied { code { (install) } (copy_button(install)) }
-                div.copied { pre { code { (snippet) } } (copy_button(snippet)) }
+                div.columns {
+                    @for (service, install, snippet) in services {
+                        div {
+                            h3 { (service) }
+                            div.copied { code { (install) } (copy_button(install)) }
+                            div.copied { pre { code { (snippet) } } (copy_button(snippet)) }
+                        }
+                    }
+                }
             }
         }
+        section {
+            h2 { "Rust" }
+            p { "The crate " code { "object_store" } " takes no connection string; this reads its parts:" }
+            div.copied { pre { code { (RUST) } } (copy_button(RUST)) }
+        }
     };
-    Ok(layout::page(&console, "Home", "Connect", content))
+    Ok(layout::page_in(
+        &console, &account, "Home", "Connect", content,
+    ))
 }
 
-/// For each client library: its title, the command that installs it, and the lines of code.
-const SNIPPETS: [(&str, &str, &str); 7] = [
+/// For a service: its name, the command that installs its client library, and the lines of code.
+type Snippet = (&'static str, &'static str, &'static str);
+
+/// The snippets of each language. Each reads the connection string from the environment.
+const SNIPPETS: [(&str, [Snippet; 3]); 6] = [
     (
         "Python",
-        "pip install azure-storage-blob",
-        "import os\nfrom azure.storage.blob import BlobServiceClient\n\nservice = BlobServiceClient.from_connection_string(os.environ[\"AZURE_STORAGE_CONNECTION_STRING\"])\nfor container in service.list_containers():\n    print(container.name)",
+        [
+            (
+                "Blob",
+                "pip install azure-storage-blob",
+                "import os\nfrom azure.storage.blob import BlobServiceClient\n\nservice = BlobServiceClient.from_connection_string(os.environ[\"AZURE_STORAGE_CONNECTION_STRING\"])\nfor container in service.list_containers():\n    print(container.name)",
+            ),
+            (
+                "Queue",
+                "pip install azure-storage-queue",
+                "import os\nfrom azure.storage.queue import QueueServiceClient\n\nservice = QueueServiceClient.from_connection_string(os.environ[\"AZURE_STORAGE_CONNECTION_STRING\"])\nfor queue in service.list_queues():\n    print(queue.name)",
+            ),
+            (
+                "Table",
+                "pip install azure-data-tables",
+                "import os\nfrom azure.data.tables import TableServiceClient\n\nservice = TableServiceClient.from_connection_string(os.environ[\"AZURE_STORAGE_CONNECTION_STRING\"])\nfor table in service.list_tables():\n    print(table.name)",
+            ),
+        ],
     ),
     (
         "JavaScript",
-        "npm install @azure/storage-blob",
-        "import { BlobServiceClient } from \"@azure/storage-blob\";\n\nconst service = BlobServiceClient.fromConnectionString(process.env.AZURE_STORAGE_CONNECTION_STRING);\nfor await (const container of service.listContainers()) console.log(container.name);",
+        [
+            (
+                "Blob",
+                "npm install @azure/storage-blob",
+                "import { BlobServiceClient } from \"@azure/storage-blob\";\n\nconst service = BlobServiceClient.fromConnectionString(process.env.AZURE_STORAGE_CONNECTION_STRING);\nfor await (const container of service.listContainers()) console.log(container.name);",
+            ),
+            (
+                "Queue",
+                "npm install @azure/storage-queue",
+                "import { QueueServiceClient } from \"@azure/storage-queue\";\n\nconst service = QueueServiceClient.fromConnectionString(process.env.AZURE_STORAGE_CONNECTION_STRING);\nfor await (const queue of service.listQueues()) console.log(queue.name);",
+            ),
+            (
+                "Table",
+                "npm install @azure/data-tables",
+                "import { TableServiceClient } from \"@azure/data-tables\";\n\nconst service = TableServiceClient.fromConnectionString(process.env.AZURE_STORAGE_CONNECTION_STRING, { allowInsecureConnection: true });\nfor await (const table of service.listTables()) console.log(table.name);",
+            ),
+        ],
     ),
     (
         ".NET",
-        "dotnet add package Azure.Storage.Blobs",
-        "using Azure.Storage.Blobs;\n\nvar service = new BlobServiceClient(Environment.GetEnvironmentVariable(\"AZURE_STORAGE_CONNECTION_STRING\"));\nawait foreach (var container in service.GetBlobContainersAsync()) Console.WriteLine(container.Name);",
+        [
+            (
+                "Blob",
+                "dotnet add package Azure.Storage.Blobs",
+                "using Azure.Storage.Blobs;\n\nvar service = new BlobServiceClient(Environment.GetEnvironmentVariable(\"AZURE_STORAGE_CONNECTION_STRING\"));\nforeach (var container in service.GetBlobContainers()) Console.WriteLine(container.Name);",
+            ),
+            (
+                "Queue",
+                "dotnet add package Azure.Storage.Queues",
+                "using Azure.Storage.Queues;\n\nvar service = new QueueServiceClient(Environment.GetEnvironmentVariable(\"AZURE_STORAGE_CONNECTION_STRING\"));\nforeach (var queue in service.GetQueues()) Console.WriteLine(queue.Name);",
+            ),
+            (
+                "Table",
+                "dotnet add package Azure.Data.Tables",
+                "using Azure.Data.Tables;\n\nvar service = new TableServiceClient(Environment.GetEnvironmentVariable(\"AZURE_STORAGE_CONNECTION_STRING\"));\nforeach (var table in service.Query()) Console.WriteLine(table.Name);",
+            ),
+        ],
     ),
     (
         "Java",
-        "com.azure:azure-storage-blob",
-        "var service = new BlobServiceClientBuilder()\n    .connectionString(System.getenv(\"AZURE_STORAGE_CONNECTION_STRING\"))\n    .buildClient();\nservice.listBlobContainers().forEach(container -> System.out.println(container.getName()));",
+        [
+            (
+                "Blob",
+                "com.azure:azure-storage-blob",
+                "var service = new BlobServiceClientBuilder()\n    .connectionString(System.getenv(\"AZURE_STORAGE_CONNECTION_STRING\"))\n    .buildClient();\nservice.listBlobContainers().forEach(container -> System.out.println(container.getName()));",
+            ),
+            (
+                "Queue",
+                "com.azure:azure-storage-queue",
+                "var service = new QueueServiceClientBuilder()\n    .connectionString(System.getenv(\"AZURE_STORAGE_CONNECTION_STRING\"))\n    .buildClient();\nservice.listQueues().forEach(queue -> System.out.println(queue.getName()));",
+            ),
+            (
+                "Table",
+                "com.azure:azure-data-tables",
+                "var service = new TableServiceClientBuilder()\n    .connectionString(System.getenv(\"AZURE_STORAGE_CONNECTION_STRING\"))\n    .buildClient();\nservice.listTables().forEach(table -> System.out.println(table.getName()));",
+            ),
+        ],
     ),
     (
         "Go",
-        "go get github.com/Azure/azure-sdk-for-go/sdk/storage/azblob",
-        "client, err := azblob.NewClientFromConnectionString(os.Getenv(\"AZURE_STORAGE_CONNECTION_STRING\"), nil)\nif err != nil {\n\tlog.Fatal(err)\n}\npager := client.NewListContainersPager(nil)",
-    ),
-    (
-        "Rust",
-        "cargo add object_store --features azure",
-        "let store = object_store::azure::MicrosoftAzureBuilder::new()\n    .with_use_emulator(true)\n    .with_container_name(\"photos\")\n    .build()?;",
+        [
+            (
+                "Blob",
+                "go get github.com/Azure/azure-sdk-for-go/sdk/storage/azblob",
+                "client, err := azblob.NewClientFromConnectionString(os.Getenv(\"AZURE_STORAGE_CONNECTION_STRING\"), nil)\nif err != nil {\n\tlog.Fatal(err)\n}\npager := client.NewListContainersPager(nil)",
+            ),
+            (
+                "Queue",
+                "go get github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue",
+                "client, err := azqueue.NewServiceClientFromConnectionString(os.Getenv(\"AZURE_STORAGE_CONNECTION_STRING\"), nil)\nif err != nil {\n\tlog.Fatal(err)\n}\npager := client.NewListQueuesPager(nil)",
+            ),
+            (
+                "Table",
+                "go get github.com/Azure/azure-sdk-for-go/sdk/data/aztables",
+                "client, err := aztables.NewServiceClientFromConnectionString(os.Getenv(\"AZURE_STORAGE_CONNECTION_STRING\"), nil)\nif err != nil {\n\tlog.Fatal(err)\n}\npager := client.NewListTablesPager(nil)",
+            ),
+        ],
     ),
     (
         "Azure CLI",
-        "pip install azure-cli",
-        "az storage container list --output table",
+        [
+            (
+                "Blob",
+                "pip install azure-cli",
+                "az storage container list --output table",
+            ),
+            (
+                "Queue",
+                "pip install azure-cli",
+                "az storage queue list --output table",
+            ),
+            (
+                "Table",
+                "pip install azure-cli",
+                "az storage table list --output table",
+            ),
+        ],
     ),
 ];
+
+const RUST: &str = "let connection = std::env::var(\"AZURE_STORAGE_CONNECTION_STRING\")?;\nlet part = |name: &str| connection.split(';').find_map(|part| part.strip_prefix(name)).unwrap_or_default();\nlet photos = object_store::azure::MicrosoftAzureBuilder::new()\n    .with_account(part(\"AccountName=\"))\n    .with_access_key(part(\"AccountKey=\"))\n    .with_endpoint(part(\"BlobEndpoint=\").to_owned())\n    .with_allow_http(true)\n    .with_container_name(\"photos\")\n    .build()?;";

@@ -2,9 +2,10 @@
 
 use crate::edits::Edits;
 use crate::guesses::Guesses;
+use crate::jobs::Jobs;
 use lazurite_advisor::Advisor;
 use lazurite_mover::Transfers;
-use lazurite_protocol::accounts::Accounts;
+use lazurite_protocol::accounts::{Accounts, FORK_SEPARATOR};
 use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_services::clock::{self, Clock};
 use lazurite_services::pages::{Address, Addresses};
@@ -41,6 +42,7 @@ pub struct Console {
     pub(super) advisor: Arc<Advisor>,
     pub(super) requests: Arc<Ring>,
     pub(super) edits: Edits,
+    pub(super) jobs: Arc<Jobs>,
     pub(super) settings: Settings,
     pub(super) started: Instant,
     pub(super) guesses: Guesses,
@@ -68,6 +70,7 @@ impl Console {
             advisor,
             requests,
             edits: Edits::default(),
+            jobs: Arc::default(),
             settings,
             guesses: Guesses::default(),
             started: Instant::now(),
@@ -88,9 +91,10 @@ impl Console {
         transfers.ok_or_else(|| Failure::busy("The server is starting."))
     }
 
-    /// Ends the pages that stream for as long as a visitor watches.
+    /// Ends jobs, and the pages that stream for as long as a visitor watches.
     pub fn close(&self) {
         self.is_closing.store(true, Ordering::Relaxed);
+        self.jobs.close();
     }
 
     /// The addresses of the services; empty until they are known.
@@ -101,6 +105,13 @@ impl Console {
     /// The services of the current store.
     pub(super) fn services(&self) -> Arc<Services> {
         self.stores.current().services.clone()
+    }
+
+    /// The services that a page about this account reads, and the account's name in their store.
+    /// `ACCOUNT--FORK` is an account of a fork, as in URLs of the services. Error: there is no such
+    /// fork.
+    pub(super) fn at<'a>(&self, account: &'a str) -> Result<(Arc<Services>, &'a str)> {
+        Ok((self.services_of(fork_of(account))?, stored(account)))
     }
 
     /// The services of the fork with this name, or of the current store if it is empty.
@@ -142,14 +153,23 @@ impl Console {
         }
     }
 
-    /// Fails unless the account exists and is shown.
+    /// Fails unless the account exists and is shown, and its fork, if the name has one, exists.
     pub(super) fn check_account(&self, account: &str) -> Result<()> {
-        if self.accounts().any(|name| name == account) {
-            return Ok(());
+        let name = stored(account);
+        if self.accounts().any(|known| known == name) {
+            return self.services_of(fork_of(account)).map(|_| ());
         }
-        let message = format!(
-            "The console shows no account '{account}'. It shows accounts with a key of their own only if Lazurite was started with --console-password."
-        );
+        let message = if self.all_accounts().names().any(|known| known == name) {
+            format!(
+                "The console does not show the account '{name}', which has a key of its own. Start Lazurite with --console-password to see it."
+            )
+        } else {
+            let names: Vec<&str> = self.accounts().take(10).collect();
+            format!(
+                "There is no account '{name}'. There are: {}.",
+                names.join(", ")
+            )
+        };
         Err(Failure::new(404, "AccountNotFound", message))
     }
 
@@ -160,6 +180,20 @@ impl Console {
         }
         clock::page::change(clock, body)
     }
+}
+
+/// The name of an account in its store, without the name of a fork.
+pub fn stored(account: &str) -> &str {
+    account
+        .split_once(FORK_SEPARATOR)
+        .map_or(account, |(name, _)| name)
+}
+
+/// The name of the fork in the name of an account; empty for the current store.
+pub fn fork_of(account: &str) -> &str {
+    account
+        .split_once(FORK_SEPARATOR)
+        .map_or("", |(_, fork)| fork)
 }
 
 /// Shows no fields: password and token must not appear in logs.

@@ -1,6 +1,6 @@
 //! Connection strings and endpoints, with the host name by which the visitor reaches the server.
 
-use crate::context::Console;
+use crate::context::{Console, stored};
 use crate::respond::Visit;
 use lazurite_protocol::accounts::{DEVELOPMENT_KEY, name_of_fork};
 use lazurite_protocol::service_kind::ServiceKind;
@@ -17,7 +17,7 @@ pub fn connection_string(
     account: &str,
     fork: Option<&str>,
 ) -> String {
-    let key = if console.all_accounts().is_well_known(account) {
+    let key = if console.all_accounts().is_well_known(stored(account)) {
         DEVELOPMENT_KEY
     } else {
         KEY_OMITTED

@@ -37,7 +37,7 @@ const EFFECTS: [(&str, &str); 7] = [
     ("cut-body", "response cut off"),
     ("", "latency only"),
 ];
-/// The value of a form's act that adds a rule.
+/// The value of the field `act` of a form that adds a rule.
 pub const ADD_FAULT: &str = "add-fault";
 
 /// A fault that the hosted service may have, with a rule that simulates it.

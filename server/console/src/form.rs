@@ -45,11 +45,7 @@ impl Form {
         self.get(name)
             .filter(|text| !text.is_empty())
             .ok_or_else(|| {
-                Failure::new(
-                    400,
-                    "MissingField",
-                    format!("The form has no value for '{name}'."),
-                )
+                Failure::new(400, "MissingField", format!("'{name}' is empty.")).with("Field", name)
             })
     }
 
@@ -58,13 +54,30 @@ impl Form {
         match self.text(name).trim() {
             "" => Ok(None),
             text => text.parse().map(Some).map_err(|_| {
-                Failure::new(
-                    400,
-                    "InvalidInput",
-                    format!("'{text}' is not a whole number ({name})."),
-                )
+                let message = format!("'{text}' is not a whole number.");
+                Failure::new(400, "InvalidInput", message).with("Field", name)
             }),
         }
+    }
+
+    /// The pairs of a field that has one on each line, as `name: value`. Error: a line is not one.
+    pub fn pairs(&self, field: &str) -> Result<Vec<(String, String)>> {
+        let lines = self.text(field).lines();
+        let lines = lines.filter(|line| !line.trim().is_empty());
+        let pair = |line: &str| {
+            let (name, value) = line.split_once(':').ok_or_else(|| {
+                let line = &line[..line.floor_char_boundary(100)];
+                let message = format!("The line '{line}' is not 'name: value'.");
+                Failure::new(400, "InvalidInput", message).with("Field", field)
+            })?;
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        };
+        lines.map(pair).collect()
+    }
+
+    /// Names and values, in order.
+    pub fn fields(&self) -> &[(String, String)] {
+        &self.0
     }
 
     /// The values of all fields with this name, in order.
@@ -88,6 +101,16 @@ mod tests {
         assert_eq!(form.number("empty").unwrap(), None);
         assert!(form.required("empty").is_err() && form.number("b").is_err());
     }
+
+    #[test]
+    fn a_line_of_pairs_is_a_name_and_a_value() {
+        let owned = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let form = Form::parse(b"m=camera: X100%0D%0A%0D%0A at : 10:30 %0A&bad=camera").unwrap();
+        let read = form.pairs("m").unwrap();
+        assert_eq!(read, [owned("camera", "X100"), owned("at", "10:30")]);
+        assert!(form.pairs("bad").is_err() && form.pairs("none").unwrap().is_empty());
+    }
+
     #[test]
     fn a_form_of_too_many_fields_is_refused_before_it_takes_memory() {
         assert!(Form::parse("a&".repeat(FIELDS_MAX - 1).as_bytes()).is_ok());

@@ -9,9 +9,9 @@
 //!
 //! Stored content never runs in this origin: Get Blob puts a sandbox around types that could.
 
-use crate::context::Console;
+use crate::context::{Console, fork_of};
 use crate::form::Form;
-use crate::respond::{self, Connection, HandedBody, Refusal};
+use crate::respond::{self, Connection, HandedBody, NotRendered, Refusal};
 use axum::RequestExt;
 use axum::body::Body;
 use axum::extract::{RawPathParams, Request, State};
@@ -48,7 +48,15 @@ pub async fn guard(
     next: Next,
 ) -> Response<Body> {
     match admit(&console, request).await {
-        Ok(request) => next.run(request).await,
+        Ok(request) => {
+            let form = request.extensions().get::<Form>().cloned();
+            let action = request.uri().to_string();
+            let mut response = next.run(request).await;
+            if let Some(refused) = response.extensions_mut().get_mut::<NotRendered>() {
+                refused.form = form.map(|form| (action, form));
+            }
+            response
+        }
         Err(failure) => Refusal(failure).into_response(),
     }
 }
@@ -100,9 +108,18 @@ async fn admit(console: &Console, mut request: Request) -> Result<Request> {
 async fn check_account(console: &Console, request: &mut Request) -> Result<()> {
     let segments = request.extract_parts::<RawPathParams>().await;
     let segments = segments.map_err(|_| Failure::from(common::INVALID_URI))?;
+    let mut fork = String::new();
     for (name, value) in &segments {
         if name == "account" {
             console.check_account(value)?;
+            fork = fork_of(value).to_owned();
+        }
+    }
+    if !fork.is_empty() {
+        // A fork has a clock of its own.
+        let now = console.services_of(&fork)?.clock.now();
+        if let Some(connection) = request.extensions_mut().get_mut::<Connection>() {
+            connection.origin.now = now;
         }
     }
     Ok(())

@@ -15,8 +15,7 @@ use maud::{PreEscaped, html};
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd};
 use std::sync::Arc;
 
-/// The section in the menu: advice links to the pages.
-const SECTION: &str = "Advice";
+const SECTION: &str = "Guide";
 
 pub fn routes() -> Router<Arc<Console>> {
     Router::new()
@@ -74,9 +73,14 @@ fn missing(name: &str) -> Failure {
 
 /// A page as HTML. HTML in its Markdown is kept, because the text is ours.
 fn rendered(markdown: &str) -> String {
+    rendered_with(markdown, address)
+}
+
+/// Like [`rendered`], with other addresses for links and pictures; `None` leaves one out.
+pub fn rendered_with(markdown: &str, address: fn(&str) -> Option<String>) -> String {
     let parser = Parser::new_ext(markdown, Options::ENABLE_TABLES);
     let mut events = with_anchors(parser.collect());
-    lead_to_the_console(&mut events);
+    lead_to_the_console(&mut events, address);
     let mut out = String::new();
     pulldown_cmark::html::push_html(&mut out, events.into_iter());
     // The policy of the console allows no style in the markup. A table that is wider than the
@@ -89,7 +93,7 @@ fn rendered(markdown: &str) -> String {
 
 /// Changes the addresses of links and pictures to those in the console. A link to a page outside
 /// the guide becomes plain text.
-fn lead_to_the_console(events: &mut Vec<Event<'_>>) {
+fn lead_to_the_console(events: &mut Vec<Event<'_>>, address: fn(&str) -> Option<String>) {
     let mut is_left_out = false;
     events.retain_mut(|event| match event {
         Event::Start(Tag::Image { dest_url, .. }) => {

@@ -5,7 +5,7 @@ use crate::context::Console;
 use crate::layout::{self, copy_button};
 use crate::requests::rows::rows;
 use crate::respond::{Html, Json, Page, Visit, made};
-use crate::{endpoints, links};
+use crate::{endpoints, links, sample};
 use axum::extract::State;
 use lazurite_base::units::{count, duration, size};
 use lazurite_blob::ListContainers;
@@ -59,11 +59,12 @@ fn home_page(console: &Console, visit: &Visit) -> Result<Html> {
     let facts = facts(console)?;
     let content = html! {
         h1 { "Lazurite" }
+        (layout::note(console, visit))
         @if facts.is_read_only {
             p.alert role="alert" { "An earlier failure of the disk made the store read-only: see the log of the server." }
         }
-        section.cards aria-label="State" { (state(console, &facts)) }
         @for (account, counts) in &facts.accounts { (account_section(console, visit, account, *counts)) }
+        section.cards aria-label="State" { (state(console, &facts)) }
         (errors(console))
     };
     Ok(layout::page(console, "Home", "Home", content))
@@ -71,15 +72,8 @@ fn home_page(console: &Console, visit: &Visit) -> Result<Html> {
 
 fn state(console: &Console, facts: &Facts) -> Markup {
     let settings = &console.settings;
-    let meaning = match settings.durability {
-        "memory" => "nothing survives the end of the process",
-        "disk" => "a power cut loses nothing acknowledged",
-        _ => "kill -9 loses nothing acknowledged",
-    };
     let kept = console.requests.totals();
     html! {
-        div.card { h2 { "Version" } p.figure { (env!("CARGO_PKG_VERSION")) } p { "up " (duration(console.started.elapsed())) } }
-        div.card { h2 { "Durability" } p.figure { (settings.durability) } p { (meaning) } }
         div.card {
             h2 { "Data" }
             @match facts.directory_bytes {
@@ -90,6 +84,7 @@ fn state(console: &Console, facts: &Facts) -> Markup {
                 Some(directory) => p.path { (directory.display()) },
                 None => p { "in memory" },
             }
+            p { "up " (duration(console.started.elapsed())) }
         }
         a.card href="/_lazurite/requests" {
             h2 { "Requests" } p.figure { (count(kept.seen)) } p { (count(kept.errors)) " of them refused or failed" }
@@ -113,17 +108,43 @@ fn account_section(
     html! {
         section {
             h2 { "Account " code { (account) } }
+            h3 { "Connection string" }
+            div.copied { code { (connection) } (copy_button(&connection)) }
+            p.actions {
+                a.button href=(links::path(&["connect", account], &[])) { "Connect a program" }
+                a.quiet.button href="/_lazurite/docs/first-steps" { "First steps" }
+                a.quiet.button href="/_lazurite/guide" { "Design tables" }
+                a.quiet.button href="/_lazurite/docs" { "Documentation" }
+            }
+            @if is_empty(counts) { (sample::offer(console, account)) }
             div.cards {
                 @for ((title, kind), counted) in kinds.iter().zip(counts) {
                     a.card href=(links::path(&[kind, account], &[])) { h3 { (title) } p.figure { (counted.text()) } }
                 }
             }
-            h3 { "Connection string" }
-            div.copied { code { (connection) } (copy_button(&connection)) }
-            p { a href=(links::path(&["connect", account], &[])) { "Connect with Python, JavaScript, .NET, Java, Go, Rust or az" } }
             (endpoints(console, visit, account))
         }
     }
+}
+
+fn is_empty(counts: [Counted; 3]) -> bool {
+    counts.iter().all(|counted| counted.number == 0)
+}
+
+/// What the current store holds, in words.
+pub fn contents(console: &Console) -> String {
+    let mut sums = [Counted::default(); 3];
+    for account in console.accounts() {
+        for (sum, more) in sums
+            .iter_mut()
+            .zip(counts(console, account).unwrap_or_default())
+        {
+            sum.number += more.number;
+            sum.has_more |= more.has_more;
+        }
+    }
+    let [containers, queues, tables] = sums.map(Counted::text);
+    format!("containers: {containers}, queues: {queues}, tables: {tables}")
 }
 
 fn endpoints(console: &Console, visit: &Visit, account: &str) -> Markup {

@@ -6,8 +6,8 @@
 //! the mover. [`cookbook`] has the pages of the guide, for the console and for `lazurite guide`.
 //!
 //! Imports point one way: the router, in this file and in the `mod.rs` of each folder, imports
-//! pages; pages import parts; no part imports a page. A section of a page that has a file of its own
-//! is a part, too.
+//! pages; pages import parts; no part imports a page. A section of a page that has a file of its
+//! own is a part, too.
 //!
 //! Pages share these parts:
 //! - `context.rs` has the state that each page receives.
@@ -24,8 +24,10 @@ mod blobs;
 mod connect;
 mod context;
 pub mod cookbook;
+mod cors;
 mod csv;
 mod diff;
+mod documents;
 mod edits;
 mod endpoints;
 mod engine;
@@ -37,17 +39,24 @@ mod guesses;
 mod guide;
 mod health;
 mod home;
+mod job_pages;
+mod jobs;
 mod layout;
 mod links;
 mod lists;
 mod names;
 mod open_pages;
 mod preview;
+mod proposals;
 mod queues;
 mod refusals;
 mod requests;
+mod resource_tree;
 mod respond;
+mod sample;
 mod sas;
+mod selection;
+mod settings;
 mod state;
 mod state_pages;
 mod tables;
@@ -71,17 +80,29 @@ pub fn router(console: Arc<Console>) -> Router {
         let pages = Router::new()
             .route("/_lazurite/", get(home::page))
             .route("/_lazurite/connect/{account}", get(connect::page))
+            .route(
+                "/_lazurite/sample/{account}",
+                axum::routing::post(sample::create),
+            )
             .route("/_lazurite/engine", get(engine::page))
             .route("/_lazurite/sas/{account}", get(sas::page))
             .route("/_lazurite/api/engine", get(engine::figures))
             .route("/_lazurite/api/status", get(home::status))
             .route("/_lazurite/api/names", get(names::names))
+            .route("/_lazurite/api/tree/{account}", get(resource_tree::tree))
+            .merge(job_pages::routes())
+            .route(
+                "/_lazurite/cors/{account}",
+                get(cors::page).post(cors::save),
+            )
+            .merge(settings::routes())
             .merge(tables::routes())
             .merge(queues::routes())
             .merge(blobs::routes())
             .merge(requests::routes())
             .merge(advisor::routes())
             .merge(guide::routes())
+            .merge(documents::routes())
             .merge(state::routes());
         routes = routes
             .merge(layout::assets())

@@ -1,13 +1,20 @@
 //! The pages that list containers, queues or tables by account.
 
 use crate::context::Console;
+use crate::form::Form;
+use crate::jobs::{Act, Items, Task};
+use crate::proposals::{self, Question};
 use crate::respond::{Html, Page, Visit, made};
-use crate::{layout, links};
+use crate::{layout, links, selection};
 use axum::extract::Path;
 use lazurite_base::units;
+use lazurite_engine::Ticket;
 use lazurite_protocol::response::error::Result;
 use maud::{Markup, html};
 use std::sync::Arc;
+
+/// Number of names that a confirmation shows.
+const NAMED_MAX: usize = 20;
 
 /// The kind of resource that a page lists.
 pub struct Kind {
@@ -54,29 +61,129 @@ pub async fn page(
 }
 
 fn shown(console: &Console, visit: &Visit, kind: &Kind, sections: &[(&str, Listed)]) -> Html {
+    let prefix = visit.parameter("prefix");
     let content = html! {
         h1 { (kind.title) }
-        (layout::note(visit))
+        (layout::note(console, visit))
+        form.filter method="get" role="search" {
+            label for="prefix" { "Names beginning with" }
+            input #prefix name="prefix" value=(prefix) data-filter autocomplete="off" spellcheck="false";
+            button { "List" }
+            @if let [(account, _)] = sections {
+                a.quiet.button href=(links::path(&["cors", account], &[])) { "CORS" }
+                @if kind.folder == "blobs" { a.quiet.button href=(links::path(&["blobs", account, "tags"], &[])) { "Search by tags" } }
+            }
+        }
         @for (account, page) in sections {
             section {
                 @if sections.len() > 1 { h2 { "Account " code { (account) } } }
-                @if page.count == 0 { p.empty { "There is no " (kind.noun) " yet." } } @else {
-                    div.scroll tabindex="0" role="region" aria-label=(kind.title) { table data-list {
-                        caption.hidden { (kind.title) " of " (account) }
-                        (page.table)
-                    } }
-                    p.limits {
-                        "Showing " (units::counted(page.count as u64, kind.noun)) "."
-                        @if let Some(next) = &page.next { " " a rel="next" href=(links::path(&[kind.folder, account], &[("from", next)])) { "Next page" } }
-                    }
-                }
-                form.inline method="post" action=(links::path(&[kind.folder, account], &[])) {
-                    (layout::token(console))
-                    label { "New " (kind.noun) " " input name=(kind.noun) required pattern=(kind.pattern) title=(kind.rule) autocomplete="off"; }
-                    button { "Create" }
-                }
+                (list(console, kind, (account, page), &prefix, sections.len() == 1))
             }
         }
     };
-    layout::page(console, kind.section, kind.title, content)
+    match sections {
+        [(account, _)] => layout::page_in(console, account, kind.section, kind.title, content),
+        _ => layout::page(console, kind.section, kind.title, content),
+    }
+}
+
+/// The bar and the rows of one account. Rows are selected only on a page with one list.
+fn list(
+    console: &Console,
+    kind: &Kind,
+    (account, page): (&str, &Listed),
+    prefix: &str,
+    selects: bool,
+) -> Markup {
+    let new = html! {
+        form.inline method="post" action=(links::path(&[kind.folder, account], &[])) {
+            (layout::token(console))
+            label { span.hidden { "New " (kind.noun) " " } input name=(kind.noun) required pattern=(kind.pattern) title=(kind.rule) placeholder=(format!("name of a new {}", kind.noun)) autocomplete="off"; }
+            button { "Create" }
+        }
+    };
+    let buttons =
+        html! { @if selects && page.count > 0 { (selection::button("delete", "Delete…", true)) } };
+    let empty = if prefix.is_empty() {
+        "yet"
+    } else {
+        "with this beginning"
+    };
+    html! {
+        (selection::bar(new, buttons, None))
+        @if page.count == 0 { p.empty { "There is no " (kind.noun) " " (empty) "." } } @else {
+            form id=[selects.then_some(selection::FORM)] method="post" action=(links::path(&[kind.folder, account, "selected"], &[])) data-plain {
+                (layout::token(console))
+                div.scroll.list tabindex="0" role="region" aria-label=(kind.title) { table data-list {
+                    caption.hidden { (kind.title) " of " (account) }
+                    (page.table)
+                } }
+            }
+            p.limits {
+                "Showing " (units::counted(page.count as u64, kind.noun)) "."
+                @if let Some(next) = &page.next { " " a rel="next" href=(links::path(&[kind.folder, account], &[("from", next), ("prefix", prefix)])) { "Next page" } }
+            }
+        }
+    }
+}
+
+/// Names that were selected, as they are.
+#[derive(Clone)]
+struct Names(Vec<String>);
+
+impl Items for Names {
+    type Item = String;
+
+    fn next(&mut self) -> Result<Option<Vec<String>>> {
+        // One at a time, because a deletion may take long.
+        let rest = self.0.len().min(1);
+        Ok(Some(self.0.drain(..rest).collect::<Vec<_>>()).filter(|page| !page.is_empty()))
+    }
+}
+
+/// Asks for a confirmation to delete the selected resources, and deletes them with `delete`.
+pub fn propose_deletion(
+    console: &Arc<Console>,
+    kind: &Kind,
+    account: &str,
+    form: &Form,
+    contents: &str,
+    delete: impl Fn(&Console, &str, &str) -> Result<Ticket> + Clone + Send + Sync + 'static,
+) -> Result<Html> {
+    let names = Names(form.all(selection::ITEM).map(str::to_owned).collect());
+    let task = Task {
+        account: account.to_owned(),
+        section: kind.section,
+        verbs: ("Delete", "Deleted"),
+        noun: kind.noun,
+        place: format!("of {account}"),
+        back: links::path(&[kind.folder, account], &[]),
+    };
+    let shown = names.0.iter().take(NAMED_MAX);
+    let question = Question {
+        note: html! {
+            ul { @for name in shown { li { b { (name) } } } @if names.0.len() > NAMED_MAX { li { "and " (names.0.len() - NAMED_MAX) " more" } } }
+            p.alert { "All " (contents) " in them are deleted with them." }
+        },
+        is_destructive: true,
+        ..Question::default()
+    };
+    let (account, shared) = (account.to_owned(), console.clone());
+    proposals::propose(console, task, &question, names, move |_| {
+        let (console, account, delete) = (shared.clone(), account.clone(), delete.clone());
+        let act: Act<String> = Box::new(move |job, names| {
+            let mut last = None;
+            for name in names {
+                match delete(&console, &account, &name) {
+                    Ok(ticket) => {
+                        last = Some(ticket);
+                        job.add_done(1);
+                    }
+                    Err(failure) => job.add_failed(&name, failure),
+                }
+            }
+            Ok(last)
+        });
+        Ok(act)
+    })
 }

@@ -1,5 +1,6 @@
 //! The layer that gives refusals a body: a page or JSON, whichever the client prefers.
 
+use crate::form::Form;
 use crate::layout;
 use crate::respond::{HTML, JSON, NotRendered};
 use axum::body::Body;
@@ -11,22 +12,42 @@ use lazurite_protocol::response::error::Failure;
 use lazurite_services::pages::accepts_html;
 use maud::{Markup, html};
 
+/// The detail of a failure that names the field it is about.
+const FIELD: &str = "Field";
+/// Maximum number of bytes of a form that comes back.
+const FORM_BYTES_MAX: usize = 1 << 20;
+/// Fields that no one types.
+const HIDDEN: [&str; 12] = [
+    "token",
+    "etag",
+    "id",
+    "receipt",
+    "item",
+    "plan",
+    "from",
+    "until",
+    "keep",
+    "lines",
+    "act",
+    "confirmed",
+];
+
 /// Gives refusals their bodies: a page or JSON, whichever the client prefers.
 pub async fn rendered(request: Request, next: Next) -> Response<Body> {
     let wants_html = accepts_html(request.headers());
     let mut response = next.run(request).await;
     match response.extensions_mut().remove::<NotRendered>() {
-        Some(NotRendered(failure)) => render(response, &failure, wants_html),
+        Some(refused) => render(response, &refused, wants_html),
         None => response,
     }
 }
 
-fn render(response: Response<Body>, failure: &Failure, wants_html: bool) -> Response<Body> {
+fn render(response: Response<Body>, refused: &NotRendered, wants_html: bool) -> Response<Body> {
     let (mut parts, _) = response.into_parts();
     let (kind, body) = if wants_html {
-        (HTML, page(failure).into_string())
+        (HTML, page(refused).into_string())
     } else {
-        (JSON, refusal_json(failure))
+        (JSON, refusal_json(&refused.failure))
     };
     // The length of the empty body that the refusal had.
     parts.headers.remove(CONTENT_LENGTH);
@@ -41,13 +62,83 @@ fn refusal_json(failure: &Failure) -> String {
     format!("{}\n", serde_json::json!({ "error": error }))
 }
 
-/// A refusal as a page.
-fn page(failure: &Failure) -> Markup {
+/// A refusal as a page. A refused form comes back with what was typed.
+fn page(refused: &NotRendered) -> Markup {
+    let failure = &refused.failure;
+    let details = failure.details.iter().filter(|(name, _)| *name != FIELD);
+    let field = failure.details.iter().find(|(name, _)| *name == FIELD);
+    let field = field.map(|(_, field)| field.as_str());
+    let form = refused.form.as_ref().filter(|(_, form)| is_short(form));
     let content = html! {
         h1 { (failure.status.as_u16()) " " (failure.code) }
-        p.alert role="alert" { (failure.message) }
-        @for (name, value) in &failure.details { p { b { (name) } ": " (value) } }
+        p.alert role="alert" data-field=[field] { (failure.message) }
+        @for (name, value) in details { p { b { (name) } ": " (value) } }
+        @if let Some((action, form)) = form { (form_again(action, form, field)) }
         p { a href="/_lazurite/" { "Home" } }
     };
-    layout::frame(None, "", &failure.code, content)
+    layout::frame(None, "", "", &failure.code, content)
+}
+
+fn is_short(form: &Form) -> bool {
+    let bytes = form
+        .fields()
+        .iter()
+        .map(|(name, value)| name.len() + value.len());
+    bytes.sum::<usize>() <= FORM_BYTES_MAX && form.fields().len() > 1
+}
+
+/// The fields of a form, filled. `wrong` names the one that was refused, with its index if several
+/// have the name.
+fn form_again(action: &str, form: &Form, wrong: Option<&str>) -> Markup {
+    let (wrong, index) = wrong.map_or(("", 0), |wrong| {
+        let (name, index) = wrong.split_once(':').unwrap_or((wrong, "0"));
+        (name, index.parse().unwrap_or(0))
+    });
+    let is_hidden = |name: &str| HIDDEN.contains(&name);
+    let mut seen = 0;
+    html! {
+        section {
+            h2 { "Correct it and send it again" }
+            form.fields method="post" action=(action) data-plain {
+                @for (name, value) in form.fields() {
+                    @if is_hidden(name) {
+                        input type="hidden" name=(name) value=(value);
+                    } @else {
+                        @let is_wrong = name == wrong && { seen += 1; seen == index + 1 };
+                        label.wide {
+                            (name) " "
+                            @if value.contains('\n') || value.len() > 100 {
+                                textarea name=(name) rows=(value.lines().count().clamp(2, 16)) aria-invalid=[is_wrong.then_some("true")] spellcheck="false" { "\n" (value) }
+                            } @else {
+                                input name=(name) value=(value) aria-invalid=[is_wrong.then_some("true")] autofocus[is_wrong] autocomplete="off";
+                            }
+                        }
+                    }
+                }
+                button { "Send again" }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_form_comes_back_filled_and_marks_the_field() {
+        let form = Form::parse(b"token=t&name=Age&value=1&name=Size&value=%3Cx%3E").unwrap();
+        let failure = Failure::new(400, "InvalidInput", "no number").with(FIELD, "value:1");
+        let form = Some(("/_lazurite/x".to_owned(), form));
+        let page = page(&NotRendered { failure, form }).into_string();
+        assert!(
+            page.contains(r#"<input type="hidden" name="token" value="t">"#),
+            "{page}"
+        );
+        assert!(
+            page.contains(r#"name="value" value="&lt;x&gt;" aria-invalid="true""#),
+            "{page}"
+        );
+        assert_eq!(page.matches("aria-invalid").count(), 1);
+    }
 }

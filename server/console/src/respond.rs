@@ -1,6 +1,8 @@
 //! What handlers receive and return: the connection, the query, HTML, JSON, refusals.
 
 use crate::context::Console;
+use crate::form::Form;
+use crate::links::encode;
 use axum::body::Body;
 use axum::extract::FromRequestParts;
 use axum::http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
@@ -71,7 +73,11 @@ impl<E: Into<Failure>> From<E> for Refusal {
 
 /// An extension of a response: the refusal that will become its body.
 #[derive(Clone)]
-pub struct NotRendered(pub Failure);
+pub struct NotRendered {
+    pub failure: Failure,
+    /// The form that was refused, and where it was sent.
+    pub form: Option<(String, Form)>,
+}
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response<Body> {
@@ -80,7 +86,10 @@ impl IntoResponse for Refusal {
         for (name, value) in &self.0.headers {
             response.headers_mut().append(name, value.clone());
         }
-        response.extensions_mut().insert(NotRendered(self.0));
+        response.extensions_mut().insert(NotRendered {
+            failure: self.0,
+            form: None,
+        });
         response
     }
 }
@@ -111,62 +120,97 @@ pub async fn written(
 ) -> Page<SeeOther> {
     let db = console.services().writers.clone();
     change(&db, move || write(&console)).await?.await?;
+    Ok(SeeOther(marked(&path, "done", done.word())))
+}
+
+/// A path with another parameter, in front of its fragment.
+pub fn marked(path: &str, name: &str, value: &str) -> String {
+    let (path, fragment) = match path.find('#') {
+        Some(at) => path.split_at(at),
+        None => (path, ""),
+    };
     let separator = if path.contains('?') { '&' } else { '?' };
-    Ok(SeeOther(format!("{path}{separator}done={}", done.word())))
+    format!("{path}{separator}{name}={}{fragment}", encode(value))
 }
 
 /// The kind of write that was done, for the note on the next page.
 #[derive(Debug, Clone, Copy)]
 pub enum Done {
     Cleared,
+    Copied,
     Created,
     Deleted,
+    ForkEnded,
+    ForkMade,
     Imported,
     Moved,
-    Put,
+    Sent,
     Restored,
     Saved,
+    SnapshotDeleted,
+    SnapshotSaved,
+    StoreRestored,
 }
 
 impl Done {
-    const ALL: [Done; 8] = [
+    const ALL: [Done; 14] = [
         Done::Cleared,
+        Done::Copied,
         Done::Created,
         Done::Deleted,
+        Done::ForkEnded,
+        Done::ForkMade,
         Done::Imported,
         Done::Moved,
-        Done::Put,
+        Done::Sent,
         Done::Restored,
         Done::Saved,
+        Done::SnapshotDeleted,
+        Done::SnapshotSaved,
+        Done::StoreRestored,
     ];
 
     pub fn word(self) -> &'static str {
         match self {
             Done::Cleared => "cleared",
+            Done::Copied => "copied",
             Done::Created => "created",
             Done::Deleted => "deleted",
             Done::Imported => "imported",
             Done::Moved => "moved",
-            Done::Put => "put",
+            Done::Sent => "sent",
             Done::Restored => "restored",
             Done::Saved => "saved",
+            Done::ForkEnded => "fork-ended",
+            Done::ForkMade => "fork-made",
+            Done::SnapshotDeleted => "snapshot-deleted",
+            Done::SnapshotSaved => "snapshot-saved",
+            Done::StoreRestored => "store-restored",
         }
     }
 
     pub fn sentence(self) -> &'static str {
         match self {
             Done::Cleared => "Cleared.",
+            Done::Copied => "Copied.",
             Done::Created => "Created.",
             Done::Deleted => "Deleted.",
             Done::Imported => "Imported.",
             Done::Moved => "Moved.",
-            Done::Put => "Put one message.",
+            Done::Sent => "Sent one message.",
             Done::Restored => "Restored.",
             Done::Saved => "Saved.",
+            Done::ForkEnded => "The fork was ended.",
+            Done::ForkMade => "The fork was made.",
+            Done::SnapshotDeleted => "The snapshot was deleted.",
+            Done::SnapshotSaved => "The snapshot was saved.",
+            Done::StoreRestored => {
+                "Restored. The store that it replaced is kept as the latest snapshot."
+            }
         }
     }
 
-    /// The write that the query of a page names. Other words are ignored, because a link on any
+    /// The write that the parameter `done` names; `None` for any other word, because a link on any
     /// page can lead here.
     pub fn of(visit: &Visit) -> Option<Done> {
         let word = visit.parameter("done");

@@ -1,7 +1,7 @@
 //! Builds a shared access signature for one container, blob, queue or table, and describes what the
 //! link allows. Source: Create a service SAS, "Construct the signature string".
 
-use crate::context::Console;
+use crate::context::{Console, stored};
 use crate::endpoints::endpoint;
 use crate::layout::{self, copy_button};
 use crate::respond::{Html, Page, Visit, made};
@@ -288,7 +288,7 @@ fn link(console: &Console, account: &str, visit: &Visit, wanted: &Wanted) -> Opt
     if wanted.letters.is_empty() {
         return None;
     }
-    let keys = console.services().accounts.keys(account);
+    let keys = console.services().accounts.keys(stored(account));
     let times = times(wanted, visit);
     let signature = sign(keys.first()?, &string_to_sign(account, wanted, &times));
     let parameters = [

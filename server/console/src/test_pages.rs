@@ -60,7 +60,10 @@ async fn change_faults(
     Extension(body): Extension<HandedBody>,
 ) -> Page<Json<Value>> {
     let body = collect(body.take(), DOCUMENT_BYTES_MAX).await?;
-    let change = move || faults::page::change(&console.services().faults, &body);
+    let change = move || {
+        let services = console.services();
+        faults::page::change(&services.faults, &services.accounts, &body)
+    };
     Ok(Json(on_blocking_pool(change).await?))
 }
 
@@ -69,7 +72,10 @@ async fn add_faults(
     Extension(body): Extension<HandedBody>,
 ) -> Page<Json<Value>> {
     let body = collect(body.take(), DOCUMENT_BYTES_MAX).await?;
-    let add = move || faults::page::add(&console.services().faults, &body);
+    let add = move || {
+        let services = console.services();
+        faults::page::add(&services.faults, &services.accounts, &body)
+    };
     Ok(Json(on_blocking_pool(add).await?))
 }
 

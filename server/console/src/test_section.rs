@@ -60,7 +60,8 @@ pub fn carry_out(console: &Console, form: &Form) -> Option<Result<Done>> {
         console.move_clock(&services.clock, "", body.to_string().as_bytes())
     };
     let act = form.text("act");
-    let faults = &console.services().faults;
+    let services = console.services();
+    let (faults, accounts) = (&services.faults, &services.accounts);
     let done = match act {
         "advance" => form
             .required("by")
@@ -68,10 +69,10 @@ pub fn carry_out(console: &Console, form: &Form) -> Option<Result<Done>> {
         "freeze" => moved(json!({"frozen": true})),
         "run" => moved(json!({"frozen": false})),
         "real-time" => moved(json!({"reset": true})),
-        "set-faults" => faults::page::change(faults, form.text("rules").as_bytes()),
+        "set-faults" => faults::page::change(faults, accounts, form.text("rules").as_bytes()),
         ADD_FAULT => fault_section::rule_of(form).and_then(|rule| {
             let rules = json!({"rules": [rule]});
-            faults::page::add(faults, rules.to_string().as_bytes())
+            faults::page::add(faults, accounts, rules.to_string().as_bytes())
         }),
         "remove-fault" => faults::page::remove(faults, form.text("seed")),
         "clear-faults" => Ok(faults::page::clear(faults)),

@@ -12,7 +12,7 @@ pub const IMPORT: &str = "/_lazurite/state/import";
 /// The section for exports and imports on the page State.
 pub fn section(console: &Console, snapshots: &[SnapshotFacts]) -> Markup {
     html! {
-        section {
+        section #transfers {
             h2 { "Export and import" }
             p { "All that an account stores, as one archive of files that people can read: the same as " code { "lazurite export" } " and " code { "lazurite import" } "." }
             form.fields method="get" action=(EXPORT) {
@@ -21,7 +21,7 @@ pub fn section(console: &Console, snapshots: &[SnapshotFacts]) -> Markup {
                     option value="" { "the store as it is now" }
                     @for snapshot in snapshots { option { (snapshot.name) } }
                 } }
-                label.check { input type="checkbox" name="incomplete" value="allow"; " without what cannot be exported" }
+                label.check { input type="checkbox" name="incomplete" value="allow"; " leave out items that cannot be exported" }
                 button { "Export" }
             }
             form.fields.only-script data-import=(IMPORT) hidden {
@@ -47,7 +47,7 @@ pub fn export_fork(console: &Console, fork: &str) -> Markup {
         form method="get" action=(EXPORT) {
             input type="hidden" name="fork" value=(fork);
             (account_choice(console)) " "
-            button { "Export" }
+            button.quiet { "Export" }
         }
     }
 }

@@ -17,7 +17,7 @@ const STEPS_A_DECADE: f64 = 20.0;
 const HALVINGS: usize = 60;
 /// Two designs cost the same if their prices differ everywhere by no more than this share.
 const SAME_SHARE: f64 = 0.01;
-/// Smaller differences are those of rounding.
+/// Smaller differences come from rounding.
 const ROUNDING_SHARE: f64 = 1e-9;
 
 /// Where a design is cheaper than another.

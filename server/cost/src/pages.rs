@@ -94,6 +94,23 @@ mod tests {
         assert_eq!(rules.pages(6000.0, 6000.0, 3.0), 8.0);
     }
 
+    /// The table of docs/guide/README.md, "What the prices hold for".
+    #[test]
+    fn boundaries_between_ten_servers_cost_short_scans_nine_pages_and_long_ones_none() {
+        let rules = PageRules {
+            rows_a_second: Some(2000.0),
+            ..PageRules::default()
+        };
+        for (examined, returned, without, with) in [
+            (2000.0, 20.0, 1.0, 10.0),
+            (1e5, 100.0, 10.0, 10.0),
+            (1e7, 1000.0, 1000.0, 1000.0),
+        ] {
+            assert_eq!(rules.pages(examined, returned, 0.0), without);
+            assert_eq!(rules.pages(examined, returned, 9.0), with);
+        }
+    }
+
     #[test]
     fn absurd_numbers_are_one_page_or_many_and_never_infinite() {
         let rules = PageRules {

@@ -68,7 +68,7 @@ pub fn entity_bytes<'a>(
 }
 
 /// Bytes of a queue without its messages. `metadata` are names and values. In its term for the
-/// metadata, the published formula has the name of the queue; we take it for the name of the pair.
+/// metadata, the published formula has the name of the queue. We read it as the name of the pair.
 pub fn queue_bytes<'a>(name: &str, metadata: impl IntoIterator<Item = (&'a str, &'a str)>) -> u64 {
     let metadata = metadata.into_iter();
     let metadata = metadata.map(|(name, value)| 4 + 2 * units(name) + 2 * units(value));

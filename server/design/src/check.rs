@@ -37,8 +37,8 @@ pub struct CheckedDesign {
     pub tables: Vec<CheckedTable>,
     /// The hours of a day at which rates change; one if they are constant.
     pub hours: Vec<usize>,
-    /// The simulation of the load of all patterns: the first minute of each of these hours, in their
-    /// order.
+    /// The simulation of the load of all patterns: the first minute of each of these hours, in
+    /// their order.
     pub simulation: Simulation,
     /// The targets that the load exceeds, as sentences.
     pub over_targets: Vec<String>,
@@ -51,7 +51,7 @@ pub struct CheckedTable {
     pub name: String,
     /// The partition with the highest load in a second, and this load in entities.
     pub hottest: Option<(String, f64)>,
-    /// The hour from which on that is; `None` if all rates are constant.
+    /// The hour in which this load begins; `None` if all rates are constant.
     pub hottest_hour: Option<usize>,
     /// The price of its space in a month.
     pub price_of_space: f64,
@@ -228,7 +228,7 @@ fn over_targets(
     if let Some((hour, over)) = worst(|second| second.over_partition) {
         let (number, entities) = simulation.hottest.unwrap_or_default();
         let name = partition_name(tables, number).unwrap_or_default();
-        // The hottest partition may be so at another hour than that of the worst minute.
+        // The partition may be at its busiest in another hour than the one that the sentence names.
         let busiest = if hour.is_some() {
             "at its busiest, "
         } else {

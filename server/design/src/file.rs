@@ -80,12 +80,12 @@ pub struct Pattern {
     pub table: String,
     /// The request.
     pub does: Does,
-    /// Of a query: `$filter`, in which `{Name}` is the value of a property of some entity.
+    /// For a query: `$filter`, in which `{Name}` is the value of a property of some entity.
     #[serde(default)]
     pub filter: String,
-    /// Of a query: `$top`, after which the application stops.
+    /// For a query: `$top`, after which the application stops.
     pub top: Option<u32>,
-    /// Of a transaction: its number of inserts, which follow each other in the table.
+    /// For a transaction: its number of inserts, which follow each other in the table.
     #[serde(default = "one")]
     pub entities: u32,
     /// Requests in a second.
@@ -110,7 +110,8 @@ pub enum Rate {
     Constant(f64),
     /// For each hour of a day.
     OfHours(Vec<f64>),
-    /// From hours of a day on, until the next one. Before the first, that of the last one.
+    /// From each hour on, until the next one in the list. Before the first hour, the rate of the
+    /// last one.
     From(Vec<(usize, f64)>),
 }
 
@@ -172,14 +173,15 @@ pub(crate) fn hours_of_change(patterns: &[Pattern]) -> Vec<usize> {
 }
 
 impl Pattern {
-    /// The requests of one minute that are simulated, and how many each of them stands for.
+    /// The number of requests of one minute that are simulated, and the number that each stands
+    /// for.
     pub(crate) fn simulated(&self) -> (u64, f64) {
         let wanted = self.per_second.mean() * SECONDS as f64;
         let count = wanted.min(REQUESTS_MAX).ceil().max(1.0);
         (count as u64, wanted / count)
     }
 
-    /// Whether it adds entities behind those that are there.
+    /// Whether the pattern adds entities, with numbers after those of the existing ones.
     pub(crate) fn inserts(&self) -> bool {
         matches!(self.does, Does::Insert | Does::Transaction)
     }

@@ -72,8 +72,9 @@ impl RecordedQuery {
             .max(1)
     }
 
-    /// Pages that its client reads at least each time. Logs do not say how many entities came back:
-    /// then the requests of the record say when the client had enough.
+    /// Minimum number of pages that the client of the query reads each time. Logs do not say how
+    /// many entities came back; in their case, the number of requests shows how many pages the
+    /// client wanted.
     pub fn pages(&self) -> u64 {
         match self.returned {
             0 => self.requests.div_ceil(self.seconds.len().max(1) as u64),
@@ -94,13 +95,13 @@ pub struct Workload {
     pub keyed: Vec<KeyedRequest>,
     /// Queries.
     pub queries: BTreeMap<Question, RecordedQuery>,
-    /// Number of requests that were refused or failed, other than for the state of their entities. Of
-    /// the other figures, only `seconds` includes them.
+    /// Number of requests that were refused or failed, unless the state of their entities was the
+    /// reason. Of the other figures, only `seconds` includes them.
     pub refused: u64,
     /// Number of writes whose keys the logs do not have. Of the other figures, only `seconds`
     /// includes them.
     pub nameless: u64,
-    /// Transactions of which logs do not say the table either.
+    /// Number of transactions for which the logs do not have the table either.
     pub tableless: u64,
 }
 
@@ -127,8 +128,8 @@ impl Workload {
 
     fn take(&mut self, record: &Recorded, second: usize) {
         let status = record.refused.unwrap_or(record.status);
-        // 404, 409 and 412 are ordinary answers of a table, which Azure bills. Source: Understanding
-        // Windows Azure Storage Billing.
+        // 404, 409 and 412 are ordinary answers of a table, which Azure bills. Source:
+        // Understanding Windows Azure Storage Billing.
         if status >= 400 && !matches!(status, 404 | 409 | 412) {
             self.refused += 1;
         } else if let Some(partition) = &record.partition_key

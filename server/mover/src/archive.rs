@@ -58,7 +58,7 @@ pub fn pack(root: &Path, target: &Path) -> Result<()> {
     let file = platform::create_private(target).map_err(unwritten)?;
     let packed = pack_into(root, BufWriter::new(file));
     let file = packed.map_err(|error| error.within(target.display()))?;
-    file.get_ref().sync_all().map_err(unwritten)
+    platform::sync(file.get_ref()).map_err(unwritten)
 }
 
 /// Packs a directory of files and directories, in the order of their names, so that equal

@@ -102,8 +102,8 @@ pub fn check_metadata(fields: &Map<String, Value>) -> Result<(), String> {
     check_pairs(&pairs)
 }
 
-/// Checks metadata like the service. Values that are not ASCII are refused too: Azurite keeps them,
-/// and Lazurite did in the past, but the hosted service refuses them.
+/// Checks metadata as the service does. Values that are not ASCII are refused too: Azurite keeps
+/// them, and Lazurite did in the past, but the hosted service refuses them.
 pub fn check_pairs(pairs: &[(String, String)]) -> Result<(), String> {
     match pairs.iter().find(|(_, value)| !value.is_ascii()) {
         Some((name, _)) => Err(format!(

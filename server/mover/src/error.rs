@@ -102,7 +102,7 @@ impl Error {
 
     /// True if the transfer must end because later requests would fail too: there is no answer, the
     /// service is broken or busy, the credentials are refused, or the service cannot write. True
-    /// for all errors that are not of a request.
+    /// for all errors that do not come from a request.
     pub fn is_fatal(&self) -> bool {
         match &self.cause {
             Cause::Request(RequestError::Unsent(_)) => false,

@@ -85,10 +85,33 @@ fn escaped(name: &str) -> Option<String> {
         .filter(|path| path.len() <= PATH_BYTES_MAX)
 }
 
+fn is_device(stem: &str) -> bool {
+    DEVICES.contains(&stem.to_ascii_lowercase().as_str())
+}
+
+/// A segment whose part before its first point would be a device on Windows, with `%` behind that
+/// part; `None` for any other. Containers, queues and tables may have such names, and no `%`.
+fn beside_device(segment: &str) -> Option<String> {
+    let stem = segment.split('.').next().unwrap_or_default();
+    is_device(stem).then(|| format!("{stem}%{}", &segment[stem.len()..]))
+}
+
+/// A path of the layout, with no segment that is a device on Windows.
+pub fn without_devices(path: &str) -> PathBuf {
+    let segments = path.split('/');
+    let segments = segments.map(|name| beside_device(name).unwrap_or_else(|| name.to_owned()));
+    segments.collect()
+}
+
+/// The name of a container, queue or table, from the stem of its file. Reverses [`beside_device`].
+pub fn resource_name(stem: &str) -> &str {
+    let device = stem.strip_suffix('%').filter(|name| is_device(name));
+    device.unwrap_or(stem)
+}
+
 fn escaped_segment(segment: &str) -> Option<String> {
     let stem = segment.split('.').next().unwrap_or_default();
-    let is_device = DEVICES.contains(&stem.to_ascii_lowercase().as_str());
-    if segment.is_empty() || is_device {
+    if segment.is_empty() || is_device(stem) {
         return None;
     }
     let mut escaped = String::with_capacity(segment.len());
@@ -142,7 +165,7 @@ impl Target<'_> {
     /// out of the directory.
     pub fn create(&self, path: &str) -> Result<BufWriter<TargetFile>> {
         check_inside(path)?;
-        let path = self.root.join(path);
+        let path = self.root.join(without_devices(path));
         if let Some(parent) = path.parent() {
             create_private_directory(parent).map_err(|error| Error::of_file(parent, error))?;
         }
@@ -228,7 +251,13 @@ impl<'a> Source<'a> {
         let mut found = self.root.to_path_buf();
         let mut is_file = false;
         for component in relative.components() {
-            found.push(component);
+            let component = component.as_os_str();
+            // People, and exports of earlier versions, write the name as it is.
+            let other = component.to_str().and_then(beside_device);
+            let other = other
+                .map(|name| found.join(name))
+                .filter(|path| path.exists());
+            found = other.unwrap_or_else(|| found.join(component));
             match kind_of(&found)? {
                 Some(Kind::File) => is_file = true,
                 Some(Kind::Directory) => is_file = false,
@@ -486,6 +515,55 @@ mod tests {
     }
 
     #[test]
+    fn names_of_devices_are_kept_from_windows_and_read_in_both_forms() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        let target = Target::new(root);
+        for path in [
+            "blobs/con/a",
+            "blobs/Aux.json",
+            "queues/nul.messages.jsonl",
+            "tables/com.json",
+        ] {
+            target.write(path, path.as_bytes()).unwrap();
+        }
+        for path in [
+            "blobs/con%/a",
+            "blobs/Aux%.json",
+            "queues/nul%.messages.jsonl",
+            "tables/com.json",
+        ] {
+            assert!(root.join(path).exists(), "{path}");
+        }
+        fs::write(root.join("queues/lpt1.json"), "{}").unwrap();
+        let source = Source::new(root);
+        for path in [
+            "blobs/con/a",
+            "blobs/Aux.json",
+            "queues/nul.messages.jsonl",
+            "queues/lpt1.json",
+        ] {
+            assert!(source.open(path).unwrap().is_some(), "{path}");
+        }
+        let mut below = Vec::new();
+        source
+            .files_below("blobs/con", &mut |path| {
+                below.push(path.to_owned());
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(below, ["a"]);
+        for (stem, name) in [
+            ("con%", "con"),
+            ("COM1%", "COM1"),
+            ("con", "con"),
+            ("a%", "a%"),
+        ] {
+            assert_eq!(resource_name(stem), name);
+        }
+    }
+
+    #[test]
     fn no_file_is_created_outside_of_an_export() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().join("export");
@@ -495,8 +573,8 @@ mod tests {
             assert!(refused.contains("leads out"), "{path}: {refused}");
         }
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
-        target.write("blobs/con/a", b"x").unwrap();
-        for (path, mode) in [("", 0o700), ("blobs/con", 0o700), ("blobs/con/a", 0o600)] {
+        target.write("blobs/box/a", b"x").unwrap();
+        for (path, mode) in [("", 0o700), ("blobs/box", 0o700), ("blobs/box/a", 0o600)] {
             let found = root.join(path).metadata().unwrap();
             if let Some(rights) = lazurite_services::platform::rights(&found) {
                 assert_eq!(rights.mode, mode, "{path}");

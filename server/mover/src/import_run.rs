@@ -3,7 +3,7 @@
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::existing::Existing;
-use crate::files::Source;
+use crate::files::{Source, resource_name};
 use crate::progress::Progress;
 use crate::resource_kind::ResourceKind;
 use crate::{policies, resources};
@@ -67,16 +67,16 @@ impl Import<'_> {
                     let stem = name.strip_suffix(ending)?.strip_suffix('.')?;
                     (!stem.contains('.')).then_some(stem)
                 });
-                stems.next().map(str::to_owned)
+                stems.next()
             };
             // A directory has the blobs of the container with its name.
             let found = if is_file {
                 by_ending()
             } else {
-                (kind == ResourceKind::Container).then(|| name.clone())
+                (kind == ResourceKind::Container).then_some(&*name)
             };
             let found = found.ok_or_else(|| outside_layout(&format!("{directory}/{name}")));
-            names.insert(found?);
+            names.insert(resource_name(found?).to_owned());
         }
         Ok(names.into_iter().collect())
     }

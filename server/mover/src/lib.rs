@@ -1,17 +1,18 @@
-//! Moves the content of accounts between servers, directories and archives, as a client of the public
-//! operations.
+//! Moves the content of accounts between servers, directories and archives, as a client of the
+//! public operations.
 //!
-//! A [`Client`] sends requests to the services of a connection string. [`export`] and [`import`] move
-//! everything that an account stores to and from files that users can read and edit, [`copy`] moves
-//! it between two servers without files, and [`azurite`] reads the folders of Azurite. [`Transfers`]
-//! does the same inside a running server, for its pages. What commands print, and which account a
-//! server fills at its start, is left to the program.
+//! A [`Client`] sends requests to the services of a connection string. [`export`] and [`import`]
+//! move everything that an account stores to and from files that users can read and edit, [`copy`]
+//! moves it between two servers without files, and [`azurite`] reads the folders of Azurite.
+//! [`Transfers`] does the same inside a running server, for its pages. What commands print, and
+//! which account a server fills at its start, is left to the program.
 //!
 //! The layout, which `docs/export.md` describes for users:
 //!
 //! ```text
 //! lazurite-export.json          the version of the layout; written last
-//! services/blob.xml             service properties, as the service shows them; also queue.xml, table.xml
+//! services/blob.xml             service properties, as the service shows them; also queue.xml and
+//!                               table.xml
 //! blobs/photos.json             a container: public access, metadata, stored access policies
 //! blobs/photos.blobs.jsonl      its blobs, one JSON object a line
 //! blobs/photos/2026/lake.jpg    their content

@@ -61,8 +61,8 @@ pub fn connection_string(text: Option<&str>) -> (&'static str, String) {
     }
 }
 
-/// The connection string of the development account of a server that has this port for Blob and the
-/// next two, which must exist, for Queue and Table.
+/// The connection string of the development account. Blob has this port, and Queue and Table have
+/// the next two, which must exist.
 pub fn development_string(host: &str, port: u16) -> String {
     let host = match host.parse::<Ipv6Addr>() {
         Ok(address) => format!("[{address}]"),

@@ -22,7 +22,7 @@ const KEY_BYTES_MIN: usize = 16;
 const NAME_CHARACTERS_MAX: usize = 63;
 
 /// Separates account and fork in a name that addresses a fork.
-const FORK_SEPARATOR: &str = "--";
+pub const FORK_SEPARATOR: &str = "--";
 /// The suffix of a name that addresses the read-only secondary of an account.
 pub const SECONDARY: &str = "-secondary";
 /// Maximum length of a fork's name. A label of a host name has at most 63 characters, which leaves
@@ -37,6 +37,17 @@ pub struct Addressed {
     pub fork: Option<String>,
     /// Whether the name addresses the read-only secondary.
     pub secondary: bool,
+}
+
+impl fmt::Display for Addressed {
+    /// The name that clients use.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.account)?;
+        if let Some(fork) = &self.fork {
+            write!(f, "{FORK_SEPARATOR}{fork}")?;
+        }
+        f.write_str(if self.secondary { SECONDARY } else { "" })
+    }
 }
 
 /// True if a fork may have this name: 1 to 40 lower-case letters, digits and hyphens, without a

@@ -40,9 +40,26 @@ pub fn rfc1123(time: SystemTime) -> String {
     str::from_utf8(&text).unwrap_or_default().to_owned()
 }
 
-/// Parses the three date formats of HTTP; `None` for any other text.
+/// Parses the three date formats of HTTP, in the years 0001 to 9999; `None` for any other text, and
+/// for a weekday that is not the date's. The only parser of HTTP dates.
 pub fn parse_http(text: &str) -> Option<SystemTime> {
-    httpdate::parse_http_date(text).ok()
+    let later = || before_1970(text.trim());
+    httpdate::parse_http_date(text).ok().or_else(later)
+}
+
+/// Parses a date before 1970, which the library refuses: as the same day in a later cycle of the
+/// calendar, which repeats with its weekdays every 400 years.
+fn before_1970(text: &str) -> Option<SystemTime> {
+    const DAYS_PER_CYCLE: u64 = 146_097;
+    // The year of `Wed, 31 Dec 1969 23:59:59 GMT`, and of `Wed Dec 31 23:59:59 1969`.
+    [12, 20].into_iter().find_map(|at| {
+        let year = digits(text.get(at..at + 4)?, 4).filter(|year| (1..1970).contains(year))?;
+        let later = 2000 + year % 400;
+        let text = format!("{}{later}{}", &text[..at], &text[at + 4..]);
+        let time = Ticks::from_system(httpdate::parse_http_date(&text).ok()?);
+        let days = (later - year) / 400 * DAYS_PER_CYCLE;
+        Some(Ticks(time.0.checked_sub(days * Ticks::PER_DAY)?).to_system())
+    })
 }
 
 /// `2024-03-01T12:34:56.1234567Z`: always seven digits after the point, rounded down.
@@ -148,6 +165,33 @@ mod tests {
     }
 
     #[test]
+    fn texts_that_are_no_http_dates_are_refused() {
+        for text in [
+            "",
+            "0",
+            "2024-03-01T12:34:56Z",
+            "Sat, 01 Jan 0000 00:00:00 GMT",
+            "Mon, 01 Jan 10000 00:00:00 GMT",
+            "Mon, 30 Feb 1959 00:00:00 GMT",
+            "Sun, 29 Feb 1900 00:00:00 GMT",
+            "Mon, 01 Jan 1900 24:00:00 GMT",
+            "Mon, 01 Jan 1900 00:00:00 UTC",
+            "Mon, 01 Jan 19\u{e9}0 00:00:00 GMT",
+        ] {
+            assert_eq!(parse_http(text), None, "{text}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_panics(text in "\\PC{0,40}", year in "[0-9]{4}", rest in "[ -~]{0,8}") {
+            let _ = (parse_http(&text), parse_iso8601(&text));
+            let _ = parse_http(&format!("Mon, 01 Jan {year} {rest}"));
+            let _ = parse_http(&format!("Mon Jan  1 {rest:<8} {year}"));
+        }
+    }
+
+    #[test]
     fn dates_that_do_not_exist_are_refused() {
         let forms = [
             "",
@@ -217,6 +261,14 @@ mod tests {
             let clock = format!("{year:04} {hour:02}:{minute:02}:{second:02} GMT");
             let (header, day) = (rfc1123(time), format!("{weekday}, {day:02} "));
             proptest::prop_assert!(header.starts_with(&day) && header.ends_with(&clock), "{header}");
+            let whole = Some(parse_iso8601(&format!("{}Z", &text[..19])).unwrap());
+            proptest::prop_assert_eq!(parse_http(&header), whole);
+            let (month, clock) = (&header[8..11], &header[17..25]);
+            let day = header[5..7].trim_start_matches('0');
+            let asctime = format!("{weekday} {month} {day:>2} {clock} {year:04}");
+            proptest::prop_assert_eq!(parse_http(&asctime), whole);
+            let other = if weekday == "Mon" { "Tue" } else { "Mon" };
+            proptest::prop_assert_eq!(parse_http(&header.replace(weekday, other)), None);
         }
     }
 

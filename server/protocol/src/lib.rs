@@ -1,8 +1,8 @@
 //! The protocols of Blob, Queue and Table, between bytes of the wire and plain data: the heads of
 //! requests, parameters, headers, documents, errors with their status codes, and signatures.
 //!
-//! Nothing here opens a store, a socket or a file. The bodies of requests as they arrive, the rows of
-//! operations and their handlers are left to the services.
+//! Nothing here opens a store, a socket or a file. The bodies of requests as they arrive, the rows
+//! of operations and their handlers are left to the services.
 
 #![allow(
     missing_docs,

@@ -34,8 +34,8 @@ pub struct Query {
     text: String,
     /// The parameters in the order sent.
     parameters: Vec<Parameter>,
-    /// The marks of all names, removed ones too: a filter, because most names that are looked up
-    /// are absent.
+    /// The marks of all names, removed ones included. Most names that are looked up are absent, and
+    /// their marks mostly show that without a search.
     marks: u64,
 }
 

@@ -2,7 +2,8 @@
 //! written as a stream.
 //!
 //! ```text
-//! message   version 1 (=1), length of all 8, flags 2 (bit 0: CRC64), segments 2, segment…, [CRC64 of all content 8]
+//! message   version 1 (=1), length of all 8, flags 2 (bit 0: CRC64), segments 2, segment…,
+//!           [CRC64 of all content 8]
 //! segment   number 2 (from 1), length of its content 8, content, [CRC64 of it 8]
 //! ```
 //!

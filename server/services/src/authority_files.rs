@@ -1,5 +1,6 @@
-//! Where the certificate authority of `--https` is: in the user's directory for settings. The program
-//! makes it, and commands name it if clients do not trust it.
+//! The place of the certificate authority that `--https` makes: the user's directory for settings.
+//! Commands print the path of its certificate if the server's certificate is from this authority
+//! and the user's machine does not trust the authority.
 
 use crate::platform;
 use std::path::PathBuf;

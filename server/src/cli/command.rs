@@ -34,8 +34,8 @@ pub enum Command {
     ///
     /// Prints one line for each service. The exit status is 0 only if all of them answer.
     Health {
-        /// Ports to ask (default: those in the file that LAZURITE_PORT_FILE names; 10000 if it names
-        /// none)
+        /// Ports to ask (default: those in the file that LAZURITE_PORT_FILE names; 10000 if it
+        /// names none)
         #[arg(value_name = "PORT")]
         ports: Vec<u16>,
     },
@@ -56,8 +56,8 @@ pub enum Command {
     },
     /// Record what is asked of the tables of an account: for `lazurite what-if`
     ///
-    /// Prints one JSON object a request: keys, filter, sizes, but no values of properties. Without
-    /// somebody who records, the server keeps nothing.
+    /// Prints one JSON object a request: keys, filter, sizes, but no values of properties. While
+    /// no client records, the server keeps nothing.
     Record {
         /// End after so many seconds (default: until Ctrl-C)
         #[arg(long, value_name = "SECONDS")]
@@ -67,9 +67,10 @@ pub enum Command {
     },
     /// Compare a recorded workload of a table with the same workload under other keys
     ///
-    /// Copies the table in a fork, with its new keys, and asks the recorded queries there: requests,
-    /// rows that Azure would examine, the hottest partition and when it would be throttled, storage
-    /// and price. Without --partition-key, keys to try are printed. See docs/what-if.md.
+    /// Copies the table in a fork, with its new keys, and asks the recorded queries there:
+    /// requests, rows that Azure would examine, the hottest partition and when it would be
+    /// throttled, storage and price. Without --partition-key, keys to try are printed. See
+    /// docs/what-if.md.
     WhatIf(WhatIfArguments),
     /// Check a design of tables that is described in a file
     Design {
@@ -258,7 +259,7 @@ pub enum Command {
         /// Most entities
         #[arg(long, value_name = "NUMBER", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
         top: u32,
-        /// How they are printed; json is one object a line
+        /// How the entities are printed; json is one object a line
         #[arg(long, value_enum, default_value_t = QueryFormat::Table)]
         format: QueryFormat,
         #[command(flatten)]
@@ -322,6 +323,14 @@ pub enum Command {
         #[command(flatten)]
         store: StoreArguments,
     },
+    /// Start the server when you log in: with systemd on Linux, with launchd on macOS
+    ///
+    /// It is a service of the user, in the user's own directories, and needs no rights of an
+    /// administrator. Windows has none: see docs/install.md.
+    Service {
+        #[command(subcommand)]
+        action: ServiceAction,
+    },
     /// Make or remove the commands azurite, azurite-blob, azurite-queue and azurite-table
     ///
     /// They are links to this program. A file that is not such a link stays as it is, and the
@@ -341,8 +350,9 @@ pub struct WhatIfArguments {
     /// A record of `lazurite record`; - reads standard input
     #[arg(long, value_name = "FILE")]
     pub record: PathBuf,
-    /// The new PartitionKey: names of properties, PartitionKey, RowKey and 'texts', joined by +. Also
-    /// month(P), day(P), hour(P), inverted(P) of an instant, start(P, 3), pad(P, 10), hash(P, 16)
+    /// The new PartitionKey: names of properties, PartitionKey, RowKey and 'texts', joined by +.
+    /// Also month(P), day(P), hour(P), inverted(P) of an instant, start(P, 3), pad(P, 10),
+    /// hash(P, 16)
     #[arg(long, value_name = "EXPRESSION")]
     pub partition_key: Option<String>,
     /// The new RowKey
@@ -389,7 +399,7 @@ pub struct CopyArguments {
     /// Only these services
     #[arg(long, value_parser = values::service(), value_delimiter = ',', value_name = "SERVICES")]
     pub services: Vec<ServiceKind>,
-    /// Only these containers; of queues and tables then only those that are named
+    /// Only these containers; queues and tables then only if they are named
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub containers: Vec<String>,
     /// Only these queues
@@ -455,8 +465,8 @@ pub enum DesignAction {
     /// Build the tables of a file in a fork, run its access patterns there, and print plans, rows,
     /// requests, heat and prices
     ///
-    /// The exit status is 1 if a pattern fails what the file demands of it, or if the load is above a
-    /// published target of Azure. For CI: a change that makes a pattern a table scan fails. See
+    /// The exit status is 1 if a pattern fails what the file demands of it, or if the load is above
+    /// a published target of Azure. For CI: a change that makes a pattern a table scan fails. See
     /// docs/what-if.md.
     Check {
         /// The design, as TOML, or as JSON if its name ends so
@@ -476,7 +486,7 @@ pub enum DesignAction {
 /// An action of `lazurite clock`.
 #[derive(Debug, Clone, Subcommand)]
 pub enum ClockAction {
-    /// Print the time, the distance from the machine's clock, and whether the clock stands
+    /// Print the time, the distance from the machine's clock, and whether the clock is frozen
     Show,
     /// Move the clock forward
     Advance {
@@ -543,7 +553,7 @@ pub enum StateAction {
     },
     /// Print the snapshots and the forks
     List,
-    /// Put a snapshot in the place of the store, whose contents are gone then
+    /// Put a snapshot in the place of the store and drop the present contents
     Restore {
         /// The snapshot
         #[arg(value_name = "NAME")]
@@ -588,6 +598,25 @@ pub enum StateAction {
     },
 }
 
+/// An action of `lazurite service`.
+#[derive(Debug, Clone, Subcommand)]
+pub enum ServiceAction {
+    /// Write the service and start it; one that is installed is replaced
+    Install {
+        /// Print the file and the commands, and change nothing
+        #[arg(long)]
+        print: bool,
+        /// Flags of the server, after --. Without --location, data is kept in the user's directory
+        /// for data: ~/.local/share/lazurite, or ~/Library/Application Support/lazurite
+        #[arg(last = true, value_name = "FLAGS")]
+        flags: Vec<String>,
+    },
+    /// Stop and remove the service. The data stays
+    Uninstall,
+    /// Say whether a service is installed and runs: the exit status is 0 if it runs
+    Status,
+}
+
 /// An action of `lazurite shim`.
 #[derive(Debug, Clone, Subcommand)]
 pub enum ShimAction {
@@ -597,7 +626,7 @@ pub enum ShimAction {
         #[arg(value_name = "DIR")]
         directory: Option<PathBuf>,
     },
-    /// Remove them
+    /// Remove the four commands
     Remove {
         /// Where (default: next to this program)
         #[arg(value_name = "DIR")]

@@ -387,3 +387,21 @@ fn flags_of_an_address_are_those_that_were_given() {
         ]
     );
 }
+
+#[test]
+fn every_command_for_a_server_takes_its_host_and_port() {
+    // These read files, have ports or connection strings as arguments, or concern this machine.
+    const OTHERS: [&str; 6] = ["verify", "dump", "health", "copy", "shim", "service"];
+    let has = |command: &clap::Command| {
+        let mut flags = ["host", "port", "connection-string"].into_iter();
+        flags.all(|flag| {
+            let mut arguments = command.get_arguments();
+            arguments.any(|arg| arg.get_long() == Some(flag))
+        })
+    };
+    for command in Cli::command().get_subcommands() {
+        let name = command.get_name();
+        let takes = has(command) || command.get_subcommands().any(has);
+        assert_eq!(takes, !OTHERS.contains(&name), "{name}");
+    }
+}

@@ -1,7 +1,7 @@
 //! HTTPS: the certificate and key of every listener, from the PEM files or the PFX file of the
 //! command line, or from the user's own authority.
 
-use crate::cli::{Cli, TlsVersion};
+use crate::cli::{Cli, TlsVersion, key_or_password};
 use crate::connection::Opening;
 use crate::local_ca::LocalCa;
 use crate::platform::patiently;
@@ -143,7 +143,7 @@ fn read_identity(cli: &Cli, cert: &Path) -> Result<Identity, String> {
             from_pem(cert, key)
         }
         (None, Some(password)) => from_pfx(cert, &password),
-        _ => Err("--cert needs --key (PEM) or --pwd (PFX), and not both".to_owned()),
+        _ => Err(key_or_password(cert)),
     }
 }
 

@@ -113,8 +113,8 @@ mod tests {
                 assert!(read(&file[..length], "secret").is_err(), "{name} {length}");
             }
         }
-        // Changes each byte in turn, so that some lengths reach beyond the file. Only in these two
-        // files, whose keys are derived in one round and so quickly.
+        // Changes each byte in turn, so that some lengths reach beyond the file. Only in the last
+        // two files: their keys are derived in one round, which is fast.
         for (_, file) in &ALL[3..] {
             for at in 0..file.len() {
                 for value in [0x00, 0x7F, 0x80, 0x84, 0xFF] {

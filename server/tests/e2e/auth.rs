@@ -103,6 +103,55 @@ fn two_authorizations_are_refused() {
 }
 
 #[test]
+fn a_refusal_says_which_credentials_there_are_and_which_are_expected() {
+    let server = Server::fresh();
+    for service in Service::ALL {
+        let with = |value: &str| {
+            list(service)
+                .header("Authorization", value)
+                .send(&server)
+                .text()
+        };
+        for (value, part) in [
+            (
+                "Basic dXNlcjpwYXNz",
+                "has the scheme 'Basic'. Expected is SharedKey",
+            ),
+            (
+                "bearer token",
+                "has the scheme 'bearer'. Expected is SharedKey",
+            ),
+            ("c2VjcmV0", "has no scheme. Expected is SharedKey"),
+            (
+                "SharedKey devstoreaccount1",
+                "Expected after it is ACCOUNT:SIGNATURE",
+            ),
+            (
+                "",
+                "The request has an empty Authorization header, and no SAS.",
+            ),
+        ] {
+            let text = with(value);
+            assert!(text.contains(part), "{service:?} {value:?}: {text}");
+            assert!(
+                !text.contains("c2VjcmV0"),
+                "a word that may be a key is not repeated: {text}"
+            );
+        }
+        let unsigned = list(service).unsigned();
+        let text = unsigned.send(&server).text();
+        let part = "The request has no Authorization header, and no SAS.";
+        assert!(text.contains(part), "{service:?}: {text}");
+        let text = unsigned
+            .parameter("sv=2024-11-04&sp=r&se=2100-01-01")
+            .send(&server)
+            .text();
+        let part = "The request has parts of a SAS (sv, sp, se), but not its signature, sig.";
+        assert!(text.contains(part), "{service:?}: {text}");
+    }
+}
+
+#[test]
 fn an_authorization_that_is_none_is_refused() {
     let server = Server::fresh();
     let malformed = "Authentication information is not given in the correct format. Check the value of Authorization header.";

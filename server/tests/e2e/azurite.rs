@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::azurite_process::{Azurite, NEWEST_RELEASE, RELEASES};
+use crate::azurite_process::{Azurite, NEWEST_RELEASE, releases};
 use crate::clients::{SCRIPT_TIME_MAX, finish, python_command, skips_clients, text};
 use crate::export::{files, ok, refused};
 use crate::http::{Request, Response};
@@ -107,7 +107,7 @@ fn everything_that_azurite_served_is_served_after_an_import_of_its_files() {
     if skips_clients() {
         return;
     }
-    for release in RELEASES {
+    for &release in releases() {
         let Written {
             directory,
             shown: expected,

@@ -1,5 +1,5 @@
-//! Runs real Azurite, in the releases in common use, installed from the pinned list in
-//! `tests/clients/azurite`.
+//! Runs real Azurite, installed from pinned lists: the newest release from `tests/clients/azurite`,
+//! those in common use from `tests/clients/azurite-releases`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -8,8 +8,31 @@ use crate::clients::{INSTALL_TIME_MAX, finish, made_once, succeed};
 use crate::server::{PATIENCE, Ports, lines_of};
 
 const MISSING: &str = "The tests of Azurite need Node.js 20 or newer with npm.";
-pub(crate) const RELEASES: [&str; 3] = ["azurite-3-31", "azurite-3-34", NEWEST_RELEASE];
 pub(crate) const NEWEST_RELEASE: &str = "azurite-3-37";
+/// The releases in common use, the oldest first. 3.27 was never published.
+const RELEASES: [&str; 10] = [
+    "azurite-3-28",
+    "azurite-3-29",
+    "azurite-3-30",
+    "azurite-3-31",
+    "azurite-3-32",
+    "azurite-3-33",
+    "azurite-3-34",
+    "azurite-3-35",
+    "azurite-3-36",
+    NEWEST_RELEASE,
+];
+/// The first release with telemetry, and with the flag against it.
+const FIRST_WITH_TELEMETRY: &str = "azurite-3-34";
+
+/// The newest release; with `LAZURITE_AZURITE=all`, those in common use. Their installation takes
+/// minutes.
+pub(crate) fn releases() -> &'static [&'static str] {
+    match std::env::var("LAZURITE_AZURITE").as_deref() {
+        Ok("all") => &RELEASES,
+        _ => &[NEWEST_RELEASE],
+    }
+}
 
 /// A running Azurite, killed when dropped.
 pub(crate) struct Azurite {
@@ -21,11 +44,10 @@ impl Azurite {
     /// Starts `release`, one of [`RELEASES`], on the directory `location`.
     pub(crate) fn start(release: &str, location: &Path) -> Azurite {
         let program = format!("node_modules/{release}/dist/src/azurite.js");
-        // An Azurite that cannot send its telemetry ends two minutes later. The oldest release has
-        // no telemetry, and no such flag.
-        let telemetry = (release != RELEASES[0]).then_some("--disableTelemetry");
+        // An Azurite that cannot send its telemetry ends two minutes later.
+        let telemetry = (release >= FIRST_WITH_TELEMETRY).then_some("--disableTelemetry");
         let mut child = Command::new("node")
-            .arg(install().join(program))
+            .arg(install(release).join(program))
             .args(["--silent", "--skipApiVersionCheck"])
             .args(telemetry)
             .args(["--blobPort", "0", "--queuePort", "0", "--tablePort", "0"])
@@ -73,15 +95,24 @@ impl Drop for Azurite {
     }
 }
 
-/// The directory whose `node_modules` holds all releases.
-fn install() -> PathBuf {
+/// The directory whose `node_modules` holds a release.
+fn install(release: &str) -> PathBuf {
+    let (name, lists) = if release == NEWEST_RELEASE {
+        let lists = ["azurite/package.json", "azurite/package-lock.json"];
+        ("azurite", lists)
+    } else {
+        let lists = [
+            "azurite-releases/package.json",
+            "azurite-releases/package-lock.json",
+        ];
+        ("azurite-releases", lists)
+    };
     let version = finish(
         Command::new("node").arg("--version"),
         INSTALL_TIME_MAX,
         MISSING,
     );
-    let lists = ["azurite/package.json", "azurite/package-lock.json"];
-    let made = made_once("azurite", &lists, &version, |directory| {
+    let made = made_once(name, &lists, &version, |directory| {
         let mut npm = Command::new("npm");
         npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]);
         succeed(npm.arg("--loglevel=error").current_dir(directory), MISSING)

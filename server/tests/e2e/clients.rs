@@ -182,6 +182,11 @@ fn javascript_console_changes() {
 }
 
 #[test]
+fn javascript_console_many() {
+    run_browser("console/many.js");
+}
+
+#[test]
 fn javascript_console_sections() {
     run_browser("console/sections.js");
 }

@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tempfile::TempDir;
@@ -782,6 +782,20 @@ fn a_server_ends_with_the_program_that_started_it() {
 }
 
 #[test]
+fn a_port_of_0_is_printed_as_the_one_that_was_taken() {
+    let scratch = scratch();
+    for line in [
+        "azurite --inMemoryPersistence --blobPort 0 --queuePort 0 --tablePort 0",
+        "azurite-blob --inMemoryPersistence --blobPort 0",
+        "azurite-queue --inMemoryPersistence --queuePort 0",
+        "azurite-table --inMemoryPersistence --tablePort 0",
+    ] {
+        // `is_served` uses each service on the port that the lines name.
+        is_served(line, launch(line, scratch.path()), scratch.path());
+    }
+}
+
+#[test]
 fn the_commands_of_azurite_are_made_and_removed() {
     let directory = TempDir::new().unwrap();
     let shim = |action: &str| {
@@ -865,28 +879,55 @@ fn a_second_start_in_the_directory_of_a_running_server_succeeds() {
     use_service(&first, Service::Blob);
 }
 
+/// Starts a process that attaches to a server on the directory `data`, and runs until its standard
+/// input ends.
+fn attached(server: &Server, scratch: &Path) -> Child {
+    let ports = server.ports;
+    let mut other = Command::new("sh")
+        .args(["-c", "\"$@\" 2>&1 && echo attached && read end", "sh"])
+        .arg(bin(scratch).join("azurite"))
+        .arg("-l")
+        .arg(scratch.join("data"))
+        .args(["--blobPort", &ports.blob.to_string()])
+        .args(["--queuePort", &ports.queue.to_string()])
+        .args(["--tablePort", &ports.table.to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(other.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap() == "attached"));
+    other
+}
+
+#[test]
+fn the_end_of_standard_input_waits_for_attached_processes_and_is_no_second_signal() {
+    let scratch = scratch();
+    let line = "azurite -l /data --silent --until-stdin-ends";
+    let start = || launch(line, scratch.path()).keep_stdin_open().start();
+    for has_signal in [false, true] {
+        let mut server = start();
+        let mut other = attached(&server, scratch.path());
+        if has_signal {
+            let pid = server.pid().to_string();
+            let sent = Command::new("kill").args(["-TERM", &pid]).status();
+            assert!(sent.unwrap().success());
+            server.wait_for_log("serves on for sh (process ");
+        }
+        server.close_stdin();
+        server.wait_for_log("serves on for sh (process ");
+        use_service(&server, Service::Table);
+        drop(other.stdin.take());
+        other.wait().unwrap();
+        assert_eq!(server.ends().code(), Some(0), "{has_signal}");
+    }
+}
+
 #[test]
 fn a_server_stays_up_until_the_last_attached_process_has_gone() {
     let scratch = scratch();
     let start = || launch("azurite -l /data --silent", scratch.path()).start();
-    let attach = |server: &Server| {
-        let ports = server.ports;
-        let mut other = Command::new("sh")
-            .args(["-c", "\"$@\" 2>&1 && echo attached && read end", "sh"])
-            .arg(bin(scratch.path()).join("azurite"))
-            .arg("-l")
-            .arg(scratch.path().join("data"))
-            .args(["--blobPort", &ports.blob.to_string()])
-            .args(["--queuePort", &ports.queue.to_string()])
-            .args(["--tablePort", &ports.table.to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(other.stdout.take().unwrap()).lines();
-        assert!(lines.any(|line| line.unwrap() == "attached"));
-        other
-    };
+    let attach = |server: &Server| attached(server, scratch.path());
     let terminate = |server: &Server| {
         let pid = server.pid().to_string();
         let sent = Command::new("kill").args(["-TERM", &pid]).status();

@@ -67,6 +67,37 @@ fn a_rule_is_added_and_removed_and_the_others_go_on() {
 }
 
 #[test]
+fn a_rule_for_a_fork_hits_that_fork_alone() {
+    let server = with_container();
+    for name in ["one", "two"] {
+        let body = json!({ "name": name }).to_string();
+        page("POST", "state/forks").body(body).send(&server).is(201);
+    }
+    let statuses = || {
+        let of = |fork| put("a").in_fork(fork).send(&server).status;
+        [put("a").send(&server).status, of("one"), of("two")]
+    };
+    let rule = |account: &str| json!([{"account": account, "fault": "503"}]);
+    set(&server, &rule("devstoreaccount1--one")).is(200);
+    assert_eq!(statuses(), [201, 503, 201]);
+    assert_eq!(rules(&server)[0]["account"], "devstoreaccount1--one");
+    assert_eq!(rules(&server)[0]["hits"], 1);
+    set(&server, &rule("devstoreaccount1")).is(200);
+    assert_eq!(statuses(), [503, 503, 503]);
+    // Rules that can hit nothing.
+    for (rule, part) in [
+        (rule("otheraccount"), "no account of this server"),
+        (
+            json!([{"service": "table", "operation": "Batch", "resource": "Tab", "fault": "503"}]),
+            "The path of a transaction is $batch",
+        ),
+    ] {
+        let refused = set(&server, &rule).is(400).text();
+        assert!(refused.contains(part), "{refused}");
+    }
+}
+
+#[test]
 fn errors_are_those_of_the_service_until_their_count_is_reached() {
     let server = with_container();
     let rule = json!({"operation": "PutBlob", "resource": "con/a b", "count": 2, "fault": "503; retry-after=2"});

@@ -64,6 +64,15 @@ fn wait_for_directories(location: &TempDir, count: usize) {
 }
 
 #[test]
+fn a_fork_says_how_long_it_lives() {
+    let (_location, server) = with_names(&["aaa"], &["--fork-lifetime=77"]);
+    let made = fork(&server, &json!({"name": "one"}));
+    assert_eq!(made["lifetimeSeconds"], 77, "{made}");
+    let forks = state("GET", "forks").send(&server).is(200).json();
+    assert_eq!(forks["forks"][0]["lifetimeSeconds"], 77, "{forks}");
+}
+
+#[test]
 fn forks_of_the_store_and_of_a_snapshot_do_not_see_each_other() {
     let (location, server) = with_names(&["aaa"], &[]);
     take(&server, "seed");

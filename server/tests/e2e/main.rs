@@ -52,6 +52,7 @@ mod recordings;
 mod refusals;
 mod rights;
 mod secondary;
+mod service;
 mod state;
 mod state_diff;
 mod state_reset;

@@ -200,48 +200,37 @@ fn recipes_name_the_packages_that_were_made() {
     check_recipes(&recipes);
 }
 
-/// Stand-ins for the programs of other platforms, which are not built here.
+/// Stand-ins for the packages of other platforms, whose programs are not built here.
 #[test]
 fn recipes_have_the_other_platforms_once_there_are_programs() {
     let out = TempDir::new().unwrap();
-    let windows = out
-        .path()
-        .join(format!("lazurite-windows-x64-{VERSION}.exe"));
-    let recipes = || {
-        let mut command = Command::new("python3");
-        command.arg(Path::new(ROOT).join(".ci/package"));
-        command.args(["manifests", "--quick", "--repository", REPOSITORY]);
-        command.args(["--binary", env!("CARGO_BIN_EXE_lazurite"), "--out"]);
-        command.arg(out.path());
-        finish(&mut command, SCRIPT_TIME_MAX, MISSING)
-    };
-    fs::write(&windows, "MZ, and no program").unwrap();
-    let refused = recipes();
-    assert!(!refused.status.success());
-    let reason = text(&refused);
-    assert!(reason.contains("is no program for Windows"), "{reason}");
-    let mut program = vec![0; 0x80];
-    program[..2].copy_from_slice(b"MZ");
-    program[0x3c] = 0x40;
-    program[0x40..0x46].copy_from_slice(b"PE\0\0\x64\x86");
-    fs::write(&windows, program).unwrap();
-    for platform in ["linux-arm64", "darwin-arm64"] {
+    let others = [
+        "linux-arm64",
+        "linux-x64-musl",
+        "darwin-arm64",
+        "darwin-x64",
+        "win32-x64",
+    ];
+    for platform in others {
         let name = format!("lazurite-{platform}-{VERSION}.tgz");
         fs::write(out.path().join(name), platform).unwrap();
     }
-    let done = recipes();
+    let zip = format!("lazurite-windows-x64-{VERSION}.zip");
+    fs::write(out.path().join(&zip), "zip").unwrap();
+    let done = package(
+        &["npm", "manifests"],
+        Path::new(env!("CARGO_BIN_EXE_lazurite")),
+        out.path(),
+    );
     assert!(done.status.success(), "{}", text(&done));
     let recipes = out.path().join("manifests");
     let recipe = |path: &str| fs::read_to_string(recipes.join(path)).unwrap();
     let formula = recipe("homebrew/lazurite.rb");
-    for part in ["on_macos do", "darwin-arm64", "on_linux do", "linux-arm64"] {
+    for part in ["on_macos do", "darwin-arm64", "darwin-x64", "linux-arm64"] {
         assert!(formula.contains(part), "{formula}");
     }
-    for part in ["depends_on :linux", "linux-x64"] {
-        assert!(!formula.contains(part), "{formula}");
-    }
-    let url =
-        format!("{REPOSITORY}/releases/download/v{VERSION}/lazurite-windows-x64-{VERSION}.exe");
+    assert!(!formula.contains("depends_on :linux"), "{formula}");
+    let url = format!("{REPOSITORY}/releases/download/v{VERSION}/{zip}");
     for path in [
         "winget/Lazurite.Lazurite.installer.yaml",
         "scoop/lazurite.json",
@@ -250,6 +239,69 @@ fn recipes_have_the_other_platforms_once_there_are_programs() {
     }
     assert!(recipes.join("winget/Lazurite.Lazurite.yaml").exists());
     check_recipes(&recipes);
+    let feature = out.path().join("devcontainer/src/lazurite/install.sh");
+    let script = fs::read_to_string(feature).unwrap();
+    assert!(script.contains("Linux-x86_64-musl)"), "{script}");
+    // npm chooses among the packages of all platforms.
+    let main = out.path().join(format!("lazurite-{VERSION}.tgz"));
+    let mut unpack = Command::new("tar");
+    unpack.args(["-xzOf"]).arg(main).arg("package/package.json");
+    let package: serde_json::Value = serde_json::from_slice(&run(&mut unpack).stdout).unwrap();
+    let found = package["optionalDependencies"].as_object().unwrap();
+    for platform in others.iter().chain(&["linux-x64"]) {
+        assert!(
+            found.contains_key(&format!("lazurite-{platform}")),
+            "{package}"
+        );
+    }
+}
+
+#[test]
+fn packages_are_refused_of_a_file_that_is_no_program() {
+    let out = TempDir::new().unwrap();
+    let refused = package(&["wheel"], &Path::new(ROOT).join("README.md"), out.path());
+    assert!(!refused.status.success());
+    let reason = text(&refused);
+    assert!(
+        reason.contains("README.md is no program for Linux, Windows or macOS"),
+        "{reason}"
+    );
+    assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0);
+}
+
+/// Runs some checks of the script that tries programs for other platforms, on the one for this
+/// machine.
+#[test]
+fn checks_of_other_platforms_pass_on_this_one() {
+    if skips_clients() {
+        return;
+    }
+    let machine = if cfg!(target_arch = "aarch64") {
+        "linux-arm64"
+    } else {
+        "linux-x64"
+    };
+    let program = env!("CARGO_BIN_EXE_lazurite");
+    let mut checks = Command::new("python3");
+    checks.arg(Path::new(ROOT).join("packages/try_targets.py"));
+    checks.args([machine, "--binary", program, "--host-binary", program]);
+    checks.args(["--requests", "100", "--only", "starts,answers"]);
+    let output = run(checks.arg("--clients").arg(python()));
+    assert_eq!(
+        text(&output).matches(": ok: ").count(),
+        2,
+        "{}",
+        text(&output)
+    );
+}
+
+/// Makes packages of a program, in a directory.
+fn package(kinds: &[&str], program: &Path, out: &Path) -> Output {
+    let mut command = Command::new("python3");
+    command.arg(Path::new(ROOT).join(".ci/package")).args(kinds);
+    command.args(["--quick", "--repository", REPOSITORY, "--binary"]);
+    command.arg(program).arg("--out").arg(out);
+    finish(&mut command, SCRIPT_TIME_MAX, MISSING)
 }
 
 /// Parses the recipes, by the languages that are installed here.
@@ -297,27 +349,16 @@ pub(crate) fn run_if_there(command: &mut Command) -> Option<Output> {
     Some(run(command))
 }
 
-/// The package with this name, made from the tested program on first use.
+/// The path of the package whose file name begins with `start` and ends with `end`. The first call
+/// makes all packages, from the tested program.
 pub(crate) fn made(start: &str, end: &str) -> PathBuf {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
     let directory = MADE.get_or_init(|| {
         let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("packages");
         let _ = fs::remove_dir_all(&out);
-        let mut command = Command::new("python3");
-        command.arg(Path::new(ROOT).join(".ci/package"));
-        command.args([
-            "wheel",
-            "npm",
-            "deb",
-            "manifests",
-            "--repository",
-            REPOSITORY,
-            "--quick",
-            "--binary",
-            env!("CARGO_BIN_EXE_lazurite"),
-            "--out",
-        ]);
-        run(command.arg(&out));
+        let kinds = ["wheel", "npm", "deb", "manifests"];
+        let done = package(&kinds, Path::new(env!("CARGO_BIN_EXE_lazurite")), &out);
+        assert!(done.status.success(), "{}", text(&done));
         out
     });
     let mut names = fs::read_dir(directory)

@@ -1,5 +1,5 @@
-//! Code for one operating system is behind one seam in each crate that has such code: mostly a module
-//! `platform`.
+//! Code for one operating system is behind one seam in each crate that has such code: mostly a
+//! module `platform`.
 
 use std::path::{Path, PathBuf};
 

@@ -98,6 +98,15 @@ fn all_services_accept_the_same_policies() {
                 policy("a", "<Expiry>2024-03-01T12:34:56.1234567Z</Expiry>", "r"),
                 "56.1234567Z</Expiry>",
             ),
+            (
+                "the first and the last instant",
+                policy(
+                    "a",
+                    "<Start>0001-01-01</Start><Expiry>9999-12-31T23:59:59.9999999Z</Expiry>",
+                    "r",
+                ),
+                "<Start>0001-01-01T00:00:00.0000000Z</Start><Expiry>9999-12-31T23:59:59.9999999Z</Expiry>",
+            ),
         ] {
             let body = format!("<SignedIdentifiers>{policies}</SignedIdentifiers>");
             let acl = |method| Request::new(service, method, &format!("{path}{query}"));

@@ -116,8 +116,8 @@ fn request(
     request.body(body)
 }
 
-/// Signed as both clients for tables do it. Source: Authorize with Shared Key, "Shared Key Lite for
-/// the Table service".
+/// Signs the request as the clients for tables do, both that for .NET and that for Java. Source:
+/// Authorize with Shared Key, "Shared Key Lite for the Table service".
 fn lightly_signed(request: Request, account: &str, target: &str, date: &str) -> Request {
     let path = target.split('?').next().expect("a path");
     let signature = sign(&format!("{date}\n/{account}/{account}{path}"));

@@ -375,8 +375,8 @@ fn headers_of_an_answer_are_overridden_where_the_signature_covers_them() {
 #[test]
 fn no_field_of_a_sas_has_a_line_feed() {
     let server = prepared();
-    // Without the check, the fields below sign the same string as their neighbours, so that one
-    // could be dropped or invented.
+    // A line feed in a field would make two lines of the string to sign: the signature would then
+    // also fit a SAS with another field dropped or invented.
     for name in ["sp", "se", "sip", "spr", "ses", "rscc", "rsct", "si", "st"] {
         let mut sas = service_sas(Service::Blob, "con/victim", &[("sr", "b"), ("sp", "r")]);
         sas.fields.retain(|(known, _)| *known != name);

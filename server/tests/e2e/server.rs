@@ -431,9 +431,14 @@ impl Server {
         self.child.wait().unwrap()
     }
 
+    /// Ends the standard input that [`Launch::keep_stdin_open`] keeps open.
+    pub(crate) fn close_stdin(&mut self) {
+        drop(self.child.stdin.take());
+    }
+
     /// Closes standard input and waits for the exit. Returns all lines of standard output.
     pub(crate) fn end_stdin(mut self) -> Vec<String> {
-        drop(self.child.stdin.take());
+        self.close_stdin();
         while self.read_line() {}
         assert!(self.child.wait().unwrap().success());
         std::mem::take(&mut self.printed)

@@ -231,7 +231,7 @@ impl Wake for SlotWaker {
     fn wake(self: Arc<Self>) {
         let mut slots = self.woken.slots.lock().unwrap();
         slots.push(self.number);
-        // The thread that takes them is asleep only while there are none.
+        // The thread that takes the slots sleeps only while there are none.
         if slots.len() == 1 {
             self.woken.changed.notify_one();
         }

@@ -18,7 +18,7 @@ const SECONDS: f64 = 4.0;
 const WARM_SECONDS: f64 = 1.0;
 /// Longest scan; lengths are uniform.
 const SCAN_ROWS_MAX: u64 = 100;
-/// Puts of these workloads have higher generations than this; those of others have lower ones.
+/// The generations of puts of these workloads begin after this; other workloads use lower ones.
 const FIRST_GENERATION: u32 = 1_000_000;
 /// Distance between the rows that two workloads insert, so that they do not meet.
 const INSERT_DISTANCE: u64 = 1_000_000_000;

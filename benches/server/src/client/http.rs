@@ -85,8 +85,8 @@ impl Client {
         }
     }
 
-    /// A shared access signature over a range of keys of a table, as the query of its URLs. A stored
-    /// access policy has its permissions and its expiry.
+    /// A shared access signature over a range of keys of a table, as the query of its URLs. A
+    /// stored access policy has its permissions and its expiry.
     ///
     /// Source: Create a service SAS, "Construct the signature string".
     pub(crate) fn sas_of_range(&self, table: &str, policy: &str, range: &SasRange) -> String {

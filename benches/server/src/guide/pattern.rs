@@ -37,7 +37,7 @@ pub(super) struct Pattern {
 pub(super) enum Rate {
     /// By each user: as often as the load of the price file says.
     Page,
-    /// As a list or a report of many entities.
+    /// As often as a list or a report of many entities is wanted.
     Report,
     /// By a program that reads everything.
     Job,
@@ -127,7 +127,7 @@ impl Harm {
     }
 }
 
-/// The objects of a trial, and those that it harmed.
+/// How many objects a trial had, and how many of them it harmed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) harmed: usize,

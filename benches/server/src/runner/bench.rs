@@ -26,7 +26,7 @@ pub(super) const DEPTHS: [(&str, f64); 3] = [("10k", 1e4), ("1M", 1e6), ("10M", 
 pub(crate) struct Settings {
     #[command(flatten)]
     pub(super) launch: Launch,
-    /// Run only these, where servers are compared
+    /// In workloads that compare servers, run only these
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(super) peers: Vec<Peer>,
     /// Run with this share of what is stored and of the clients, and shorter

@@ -224,7 +224,7 @@ fn advance(store: &mut Store, scan: usize, rows: usize) -> Checked {
     Ok(())
 }
 
-/// Compares the next rows. Returns whether the scan goes on, which an end or an error prevents.
+/// Compares the next rows. Returns `false` once the scan has ended or failed.
 fn check_rest(store: &Store, held: &mut HeldScan, rows_max: usize) -> Checked<bool> {
     for _ in 0..rows_max.min(held.rest.len() + 1) {
         let Some(found) = store.checked("advance a scan", read_row(&mut held.scan)?)? else {

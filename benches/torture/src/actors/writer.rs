@@ -1,5 +1,6 @@
-//! Writer: writes batches over several keyspaces, small and large values, with or without locks on
-//! keys; values that wait for their batch, or that no batch takes.
+//! Writer: writes batches over several keyspaces, with small and large values, and with or without
+//! locks on the keys. Also writes large values ahead: a later batch takes some of them, no batch
+//! takes the others.
 
 use super::choose::{key, keyspace, number, range};
 use crate::access::unexpected;
@@ -194,7 +195,7 @@ fn stretch(choices: &mut Choices) -> Vec<Change> {
     keys.map(delete).collect()
 }
 
-/// One change; a third of those in longer batches are to a key that the batch has changed before.
+/// One change. If the batch has changed keys before, one change in three is to one of them.
 fn change(choices: &mut Choices, before: &[Change]) -> Change {
     let again = before.iter().filter_map(|change| {
         let key = change.key()?;

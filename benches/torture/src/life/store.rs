@@ -68,8 +68,8 @@ impl Store {
         })
     }
 
-    /// True if calls of the store may fail: a call on the disk has failed, and the disk was not
-    /// mended since, or the store has stopped writing.
+    /// True if calls of the store may fail: because a call on the disk has failed and the disk was
+    /// not mended since, or because the store has stopped writing.
     pub fn is_hurt(&self) -> bool {
         self.was_hurt || self.faults.seen().1
     }

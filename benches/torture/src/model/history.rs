@@ -145,8 +145,8 @@ impl History {
         self.kept = self.kept.min(self.durable);
     }
 
-    /// Notes that the store was opened again and holds `found`, and continues from there. A finding
-    /// if it must not hold that.
+    /// Notes that the store was opened again and holds `found`, and continues from there. Returns a
+    /// finding if the store must not hold these rows.
     pub fn reopened(&mut self, found: Rows) -> Checked {
         self.check(self.kept, &found)?;
         *self = History::of(found);

@@ -43,8 +43,8 @@ fn with_id(lease_id: Option<Guid>) -> Conditions {
     }
 }
 
-/// One row of the table: the outcomes in the five states, with no id, A or B. `of` is `Blob` or
-/// `Container`.
+/// One row of the table: the outcomes in the five states for an operation that `needs` the lease id
+/// or not, and is `given` no id, A or B. `of` is `Blob` or `Container`.
 fn expected(needs: bool, given: Option<Guid>, of: &str) -> [String; 5] {
     let (ok, missing) = ("ok".to_string(), "LeaseIdMissing".to_string());
     let absent = format!("LeaseNotPresentWith{of}Operation");

@@ -475,7 +475,7 @@ impl BlockCursor {
         self.prev()
     }
 
-    /// Moves behind the last entry.
+    /// Moves past the last entry.
     fn go_behind(&mut self) {
         self.here = Place {
             entry: self.layout.entries_end,

@@ -7,8 +7,8 @@
 //! of Linux (`lengthen` instead of `allocate`). `unix` (Linux, macOS) and `windows` are
 //! alternatives too. The standard library already unifies the following:
 //!
-//! - `File::sync_all` and `sync_data` reach the medium everywhere (macOS: `F_FULLFSYNC`; Windows:
-//!   `FlushFileBuffers`).
+//! - `File::sync_all` and `sync_data` reach the medium everywhere (macOS: `F_FULLFSYNC`, which some
+//!   file systems lack; Windows: `FlushFileBuffers`).
 //! - Files are opened with `FILE_SHARE_READ`, `_WRITE` and `_DELETE` on Windows, so that open files
 //!   can be replaced by a rename and removed there as on Unix; a removed file stays readable
 //!   through its open handles (POSIX semantics, Windows 10 1809 or newer on NTFS).
@@ -33,12 +33,16 @@ pub(crate) use portable::lower_priority;
 #[cfg(not(target_os = "linux"))]
 pub(super) use portable::{lengthen, open};
 #[cfg(unix)]
+pub use unix::sync;
+#[cfg(unix)]
 pub(super) use unix::{
     HELD_BY_OTHERS, create_private_directory, open_directory, open_unlinked, owner_only, read_at,
-    space, try_lock, used_by, write_all_at,
+    space, sync_data, try_lock, used_by, write_all_at,
 };
+#[cfg(windows)]
+pub use windows::sync;
 #[cfg(windows)]
 pub(super) use windows::{
     HELD_BY_OTHERS, create_private_directory, open_directory, open_unlinked, owner_only, read_at,
-    space, try_lock, used_by, write_all_at,
+    space, sync_data, try_lock, used_by, write_all_at,
 };

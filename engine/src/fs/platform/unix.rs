@@ -40,12 +40,42 @@ pub(in crate::fs) fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io:
     file.write_all_at(bytes, offset)
 }
 
+/// What macOS answers to `F_FULLFSYNC`, by which the standard library syncs there, on a file system
+/// that does not have it: `EINVAL` (FUSE), `ENOTTY` (exFAT) and `ENOTSUP` (SMB).
+const NO_FULL_SYNC: [i32; 3] = [22, 25, 45];
+
+/// Makes a file durable, or the names in a directory. On macOS, a file system without a full sync
+/// gives the bytes to the drive, whose cache a power cut may lose.
+pub fn sync(file: &File) -> io::Result<()> {
+    or_without_full_sync(file, file.sync_all())
+}
+
+/// Like [`sync`], but leaves out what reading the file does not need, such as its times.
+pub(in crate::fs) fn sync_data(file: &File) -> io::Result<()> {
+    or_without_full_sync(file, file.sync_data())
+}
+
+fn or_without_full_sync(file: &File, synced: io::Result<()>) -> io::Result<()> {
+    match synced {
+        // Not a sync that failed, which may not be repeated, but one that did not begin.
+        Err(error) if cfg!(target_os = "macos") && lacks_full_sync(&error) => {
+            Ok(rustix::fs::fsync(file)?)
+        }
+        synced => synced,
+    }
+}
+
+fn lacks_full_sync(error: &io::Error) -> bool {
+    let number = error.raw_os_error();
+    number.is_some_and(|number| NO_FULL_SYNC.contains(&number))
+}
+
 /// Opens a directory to sync the names in it; `None` where that is not needed.
 pub(in crate::fs) fn open_directory(path: &Path) -> io::Result<Option<File>> {
     File::open(path).map(Some)
 }
 
-/// Space of the file system that `path` lies on.
+/// Space of the file system that holds `path`.
 pub(in crate::fs) fn space(path: &Path) -> Option<Space> {
     let found = rustix::fs::statvfs(path).ok()?;
     Some(Space {

@@ -78,15 +78,25 @@ pub(in crate::fs) fn write_all_at(
     Ok(())
 }
 
-/// Returns `None`, because Windows has no call that syncs a directory. We assume that a flush of any
-/// file also makes the changes of names before it durable: NTFS logs them in order. No document of
-/// Windows promises this.
+/// Returns `None`, because Windows has no call that syncs a directory. We assume that a flush of
+/// any file also makes the changes of names before it durable: NTFS logs them in order. No document
+/// of Windows promises this.
 pub(in crate::fs) fn open_directory(_: &Path) -> io::Result<Option<File>> {
     Ok(None)
 }
 
-/// Space of the file system that the directory `path` lies on, as far as quotas give it to this
-/// user.
+/// Makes a file durable.
+pub fn sync(file: &File) -> io::Result<()> {
+    file.sync_all()
+}
+
+/// Like [`sync`].
+pub(in crate::fs) fn sync_data(file: &File) -> io::Result<()> {
+    file.sync_data()
+}
+
+/// Space of the file system that holds the directory `path`, within the quota of this user if there
+/// is one.
 pub(in crate::fs) fn space(path: &Path) -> Option<Space> {
     // The canonical form may be longer than 260 characters. The path of a share must end in a
     // separator.
@@ -99,7 +109,7 @@ pub(in crate::fs) fn space(path: &Path) -> Option<Space> {
     (found != 0).then_some(Space { total, free })
 }
 
-/// The byte that a lock covers, far behind the end of every lock file: others can read the file.
+/// The byte that a lock covers: far after the end of every lock file, so that others can read it.
 const LOCKED_BYTE: u64 = 1 << 62;
 
 /// Locks a file until its handle is closed. Other processes can still read the process id in it.

@@ -103,7 +103,7 @@ impl<'a> Inputs<'a> {
         Ok(())
     }
 
-    /// Restores the order: moves the first run behind those whose versions come before its own.
+    /// Restores the order: moves the first run after those whose versions come before its own.
     fn sift_down(&mut self) {
         let sort = |place: usize| {
             let cursor = &self.runs[self.order[place]].cursor;

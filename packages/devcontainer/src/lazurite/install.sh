@@ -8,7 +8,12 @@ fail() {
     exit 1
 }
 
-case "$(uname -s)-$(uname -m)" in
+platform="$(uname -s)-$(uname -m)"
+# It has musl in place of glibc.
+if [ -f /etc/alpine-release ]; then
+    platform="$platform-musl"
+fi
+case "$platform" in
 @if linux-x64@
 Linux-x86_64)
     url="@URL linux-x64@"
@@ -21,7 +26,19 @@ Linux-aarch64)
     sha256="@SHA256 linux-arm64@"
     ;;
 @end@
-*) fail "version @VERSION@ has no program for $(uname -s) on $(uname -m)" ;;
+@if linux-x64-musl@
+Linux-x86_64-musl)
+    url="@URL linux-x64-musl@"
+    sha256="@SHA256 linux-x64-musl@"
+    ;;
+@end@
+@if linux-arm64-musl@
+Linux-aarch64-musl)
+    url="@URL linux-arm64-musl@"
+    sha256="@SHA256 linux-arm64-musl@"
+    ;;
+@end@
+*) fail "version @VERSION@ has no program for $platform" ;;
 esac
 
 root="${DESTDIR:-}"

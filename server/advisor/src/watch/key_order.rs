@@ -38,8 +38,8 @@ impl Directions {
     }
 }
 
-/// The lowest and the highest key so far. Keys between them have no direction. In repeated rounds
-/// over the same devices, most keys are greater than the one before, but between the two.
+/// The lowest and the highest key so far. A key between them has no direction. So repeated rounds
+/// over the same devices have none, although most of their keys are greater than the one before.
 #[derive(Debug)]
 struct Ends<K>(Option<(K, K)>);
 
@@ -77,16 +77,18 @@ pub(crate) struct KeyOrder {
 }
 
 impl KeyOrder {
-    /// Counts an insert, unless it is an upsert of the same entity again, which has no direction.
-    pub(crate) fn insert(&mut self, keys: &Keys, weight: u64) {
+    /// Counts an insert. False, and nothing is counted, if it is an upsert of the same entity again,
+    /// which has no direction.
+    pub(crate) fn insert(&mut self, keys: &Keys, weight: u64) -> bool {
         if self.last.as_ref() == Some(keys) {
-            return;
+            return false;
         }
         self.last = Some(keys.clone());
         let place = self.ends.add(&(keys.partition.clone(), keys.row.clone()));
         if place.is_some() {
             self.directions.add(place, weight);
         }
+        true
     }
 
     /// The direction that nearly all keys go; `None` if there is none.

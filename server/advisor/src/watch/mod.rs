@@ -22,7 +22,8 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Whether a new window begins with a request that arrived at `at`.
+    /// Begins a new window if the last one is over when a request arrives at `at`. Returns whether
+    /// it did.
     pub(crate) fn begins(&mut self, at: SystemTime) -> bool {
         let length = Duration::from_secs(WINDOW_SECONDS);
         let is_over = self

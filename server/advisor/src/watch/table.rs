@@ -271,10 +271,12 @@ impl Counters {
         let Some(keys) = &request.keys else {
             return;
         };
-        self.order.insert(keys, weight);
+        self.numbers(request, keys, weight, findings);
+        if !self.order.insert(keys, weight) {
+            return;
+        }
         self.row_order.insert(keys, weight);
         self.inserts.add(request, weight);
-        self.numbers(request, keys, weight, findings);
         let digits = |key: &str| key.bytes().filter(u8::is_ascii_digit).count();
         if digits(&keys.partition) + digits(&keys.row) >= LOG_DIGITS {
             self.time_keys += weight;

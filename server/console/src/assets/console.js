@@ -1,7 +1,7 @@
 // What the console does beside links and forms: copy, keys, the palette, live requests. Everything is built with textContent:
 // names and texts of the store never become markup.
 
-const token = document.querySelector('meta[name="lazurite-token"]')?.content;
+export const token = document.querySelector('meta[name="lazurite-token"]')?.content;
 export const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 export const one = (selector, within = document) => within.querySelector(selector);
 
@@ -15,7 +15,7 @@ export function element(name, attributes = {}, ...children) {
   return made;
 }
 
-for (const shown of all("[data-copy], [data-act], .only-script, [data-upload]")) shown.hidden = false;
+for (const shown of all("[data-copy], [data-act], .only-script, [data-upload-open]")) shown.hidden = false;
 
 // Copy.
 document.addEventListener("click", async (event) => {
@@ -51,7 +51,7 @@ const chosen = () => one("[data-list] .chosen");
 function choose(row) {
   chosen()?.classList.remove("chosen");
   row.classList.add("chosen");
-  const link = one("a", row);
+  const link = one("a:not(.sort)", row);
   (link ?? row).focus({ preventScroll: true });
   row.scrollIntoView({ block: "nearest" });
   try {
@@ -95,6 +95,8 @@ const KEYS = [
   ["Ctrl K", "go to a page, a container, a queue, a table, or a request by its id"],
   ["/", "filter"],
   ["j, k", "next and previous row"],
+  ["x", "select the row"],
+  ["Ctrl A", "select all rows of the page"],
   ["Enter", "open the row"],
   ["Esc", "back, to the same row"],
   ["n", "next page"],
@@ -126,6 +128,10 @@ async function showPalette() {
       found = [{ name: wanted, kind: "request", path: `/_lazurite/requests/${wanted}` }];
     }
     at = Math.min(at, Math.max(found.length - 1, 0));
+    if (found.length === 0) {
+      list.replaceChildren(element("li", { class: "limits" }, "No page or resource has this name. Blobs and entities are found on the pages of their container or table."));
+      return;
+    }
     list.replaceChildren(...found.map((place, index) => element("li", {}, element("a", { href: place.path, "aria-selected": index === at ? "true" : null }, place.name, element("small", {}, place.kind)))));
   };
   input.addEventListener("input", () => { at = 0; draw(); });
@@ -230,6 +236,8 @@ if (live) {
     for (const [name, value] of new URLSearchParams(location.search)) address.searchParams.set(name, value);
     address.searchParams.set("after", after);
     source = new EventSource(address);
+    source.addEventListener("error", () => (state.textContent = " The server does not answer. Trying again."));
+    source.addEventListener("open", say);
     source.addEventListener("requests", (event) => {
       const { requests, missed: more, seen } = JSON.parse(event.data);
       after = event.lastEventId;
@@ -255,13 +263,18 @@ if (live) {
   listen();
 }
 
-// Selected rows are counted, and a file of text goes into its field.
+// Empty fields stay out of addresses, and so does a condition that has no property yet.
+document.addEventListener("submit", ({ target: form }) => {
+  if (form.method !== "get") return;
+  const isUnused = ({ name, type, value }) => name && type !== "submit" && (value === "" || (["joint", "o", "t", "v"].includes(name) && form.elements.p?.value.trim() === ""));
+  const unused = [...form.elements].filter(isUnused).filter((field) => !field.disabled);
+  for (const field of unused) field.disabled = true;
+  // The address is made after this event, and the page may come back from the history.
+  setTimeout(() => unused.forEach((field) => (field.disabled = false)));
+});
+
+// A file of text goes into its field.
 document.addEventListener("change", async (event) => {
-  const picked = event.target.closest(".pick input");
-  if (picked) {
-    const count = all(".pick input:checked").length;
-    one("[data-selected]").textContent = count > 0 ? `${count} selected` : "";
-  }
   const into = event.target.dataset?.textInto;
   if (into && event.target.files.length > 0) event.target.form.elements[into].value = await event.target.files[0].text();
 });

@@ -5,7 +5,7 @@ import { all, one } from "./console.js";
 const FETCH_MS = 3000;
 
 /** Whether somebody is at work in a part of the page, which must not change under the hands. */
-const isBusy = (part) => part.contains(document.activeElement) || (!getSelection().isCollapsed && part.contains(getSelection().anchorNode));
+const isBusy = (part) => one(".pick input:checked", part) !== null || part.contains(document.activeElement) || (!getSelection().isCollapsed && part.contains(getSelection().anchorNode));
 
 async function refresh() {
   if (document.hidden || one("dialog[open]")) return;
@@ -14,7 +14,10 @@ async function refresh() {
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
   for (const part of all("[data-fresh]")) {
     const newer = one(`[data-fresh="${part.dataset.fresh}"]`, fresh);
-    if (newer && !isBusy(part) && newer.textContent !== part.textContent) part.replaceWith(document.adoptNode(newer));
+    if (newer && !isBusy(part) && newer.textContent !== part.textContent) {
+      part.replaceWith(document.adoptNode(newer));
+      document.dispatchEvent(new CustomEvent("lazurite-fresh"));
+    }
   }
 }
 

@@ -12,6 +12,10 @@ const upload = one("[data-upload]");
 const list = one(".progress", upload);
 const summary = one("[data-upload-state]", upload);
 const cancelAll = one("[data-cancel-all]", upload);
+const directory = one("[data-upload-directory]", upload);
+const opener = one("[data-upload-open]");
+/** The directory that is shown, with its slash. */
+const target = () => directory.value.trim().replace(/^\/+/, "").replace(/([^/])$/, "$1/");
 const address = (name, more = {}) => `${upload.dataset.upload}?${new URLSearchParams({ name, ...more })}`;
 
 let waiting = [];
@@ -21,7 +25,7 @@ let counts = { all: 0, stored: 0, failed: 0 };
 class Item {
   constructor(file, path) {
     this.file = file;
-    this.name = upload.dataset.prefix + path;
+    this.name = target() + path;
     this.bar = element("progress", { max: String(Math.max(file.size, 1)), value: "0", "aria-label": path });
     this.text = element("span", {}, path);
     this.button = element("button", { type: "button", class: "quiet" }, "Cancel");
@@ -86,7 +90,25 @@ function say() {
   const failed = counts.failed > 0 ? `, ${counts.failed} not stored` : "";
   summary.textContent = `${counts.stored.toLocaleString("en")} of ${counts.all.toLocaleString("en")} stored${failed}.`;
   cancelAll.hidden = open < 2;
-  if (open === 0 && counts.failed === 0 && counts.stored > 0) location.reload();
+  if (open === 0 && counts.stored > 0) showList();
+}
+
+/** Shows what was stored: in the list of this page, if it is of the directory, else behind a link. */
+async function showList() {
+  const list = new URL(location);
+  for (const name of ["from", "done", "job"]) list.searchParams.delete(name);
+  const isHere = (list.searchParams.get("prefix") ?? "").replace(/[^/]*$/, "") === target();
+  if (!isHere) {
+    list.searchParams.set("prefix", target());
+    summary.append(" ", element("a", { href: list.href }, "Show the directory"));
+    return;
+  }
+  const answer = await fetch(list, { headers: { accept: "text/html" } }).catch(() => undefined);
+  const page = new DOMParser().parseFromString((await answer?.text()) ?? "", "text/html");
+  const [old, fresh] = [document.getElementById("list"), page.getElementById("list")];
+  if (!answer?.ok || !fresh) return;
+  old.replaceWith(document.adoptNode(fresh));
+  document.dispatchEvent(new CustomEvent("lazurite-fresh"));
 }
 
 function start(item) {
@@ -113,6 +135,17 @@ async function next() {
   next();
 }
 
+const open = () => {
+  upload.hidden = false;
+  opener.setAttribute("aria-expanded", "true");
+};
+opener.setAttribute("aria-expanded", "false");
+opener.addEventListener("click", () => {
+  if (upload.hidden) open();
+  else upload.hidden = true;
+  opener.setAttribute("aria-expanded", String(!upload.hidden));
+});
+
 const startAll = (files) => files.forEach(([file, path]) => start(new Item(file, path)));
 
 /** The files below an entry that was dropped, with their paths. */
@@ -136,7 +169,7 @@ cancelAll.addEventListener("click", () => {
   waiting = [];
   for (const button of all(".progress button", upload)) if (button.textContent === "Cancel") button.click();
 });
-document.addEventListener("dragover", (event) => { event.preventDefault(); upload.classList.add("over"); });
+document.addEventListener("dragover", (event) => { event.preventDefault(); open(); upload.classList.add("over"); });
 document.addEventListener("dragleave", () => upload.classList.remove("over"));
 document.addEventListener("drop", async (event) => {
   event.preventDefault();

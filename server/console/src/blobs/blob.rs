@@ -2,7 +2,7 @@
 
 use crate::blobs::place::{Place, visited_state};
 use crate::blobs::words::{content_type, kind, lease};
-use crate::blobs::{change, data_files, history, parts as stored};
+use crate::blobs::{change, data_files, history, parts as stored, selected, text};
 use crate::context::Console;
 use crate::form::Form;
 use crate::format::{self, cut};
@@ -26,6 +26,7 @@ use lazurite_protocol::date;
 use lazurite_protocol::response::error::Result;
 use lazurite_services::blob::{content_body, header_text};
 use lazurite_services::connection::on_blocking_pool;
+use lazurite_services::services::Services;
 use maud::{Markup, html};
 use std::sync::Arc;
 
@@ -70,7 +71,7 @@ fn blob_page(console: &Console, account: &str, container: &str, visit: &Visit) -
     let state = visited_state(visit)?;
     let place = Place { account, container };
     let address = place.address(&name, state);
-    let services = console.services();
+    let (services, _) = console.at(account)?;
     let kept = history::read(&services.blobs, &place, &name)?;
     let blob = match services
         .blobs
@@ -86,27 +87,29 @@ fn blob_page(console: &Console, account: &str, container: &str, visit: &Visit) -
     let content = html! {
         (place.trail(&name))
         h1 { (cut(&name, 300)) }
-        (layout::note(visit))
+        (layout::note(console, visit))
         (history::banner(console, &place, &name, state, blob.is_none()))
-        @if let Some(blob) = &blob { (parts(console, visit, &address, blob)) }
+        @if let Some(blob) = &blob { (parts(&services, visit, (&place, &address), blob)) }
         (history::section(console, &place, &name, state, &kept))
         @if let Some(blob) = blob.as_ref().filter(|_| state == BlobState::Current) {
+            (edit_forms(console, &services, &place, &name, blob))
             (change::forms(console, &place, &name, blob, visit))
             (danger(console, &place, &name))
         }
     };
-    Ok(layout::page(console, "Blobs", &name, content))
+    Ok(layout::page_in(console, account, "Blobs", &name, content))
 }
 
 /// The sections with the properties and the preview of a blob, snapshot or version.
-fn parts(console: &Console, visit: &Visit, address: &BlobAddress<'_>, blob: &Blob) -> Markup {
-    let place = Place {
-        account: address.account,
-        container: address.container,
-    };
+fn parts(
+    services: &Arc<Services>,
+    visit: &Visit,
+    (place, address): (&Place<'_>, &BlobAddress<'_>),
+    blob: &Blob,
+) -> Markup {
     let name = address.blob;
     // A blob that cannot be read, such as an archived one, has no preview.
-    let start = start_of(&console.services().blobs, address).ok();
+    let start = start_of(&services.blobs, address).ok();
     let start = start.filter(|_| blob.length > 0);
     let content = place.state_path(&["content"], name, address.state);
     html! {
@@ -117,11 +120,26 @@ fn parts(console: &Console, visit: &Visit, address: &BlobAddress<'_>, blob: &Blo
             }
         }
         (properties(blob, visit))
-        (stored::section(console, address, blob))
-        @match start.as_deref().and_then(|start| data_files::shown(console, address, start, blob.length)) {
+        @match start.as_deref().and_then(|start| data_files::shown(services, address, start, blob.length)) {
             Some(shown) => section { h2 { "Preview" } (shown) },
             None => (preview_section(name, blob, start.as_deref(), &content)),
         }
+        (stored::section(&services.blobs, address, blob))
+    }
+}
+
+/// The forms that change the text or the name of a blob.
+fn edit_forms(
+    console: &Console,
+    services: &Services,
+    place: &Place<'_>,
+    name: &str,
+    blob: &Blob,
+) -> Markup {
+    let text = text::editable(&services.blobs, &place.current(name), blob);
+    html! {
+        @if let Some(text) = text { (text::form(console, place, (name, content_type(blob)), blob, &text)) }
+        (selected::rename_form(console, place, name, &blob.etag.quoted()))
     }
 }
 
@@ -236,7 +254,12 @@ pub async fn delete(
             container: &container,
         };
         let address = place.current(&name);
-        Ok(console.services().blobs.delete_blob(&address, &request)?.1)
+        Ok(console
+            .at(&account)?
+            .0
+            .blobs
+            .delete_blob(&address, &request)?
+            .1)
     })
     .await
 }
@@ -278,12 +301,12 @@ pub async fn content(
             container: &container,
         };
         let address = place.address(&name, state);
-        let download = shared
-            .services()
+        let (services, _) = shared.at(&account)?;
+        let download = services
             .blobs
             .get_blob(&address, range, &Conditions::default())?;
         let (blob, range) = (download.blob.clone(), download.range.clone());
-        let body = content_body(&shared.services(), &address, download);
+        let body = content_body(&services, &address, download);
         Ok((blob, range, body))
     });
     let (blob, range, body) = opened.await?;

@@ -109,19 +109,6 @@ fn tier_field(blob: &Blob, visit: &Visit) -> Markup {
     }
 }
 
-/// Parses the pairs of a field of [`lines_field`]. Error: `400` if a line is not a pair.
-fn pairs(text: &str) -> Result<Vec<(String, String)>> {
-    let lines = text.lines().filter(|line| !line.trim().is_empty());
-    let pair = |line: &str| {
-        let (name, value) = line.split_once(':').ok_or_else(|| {
-            let message = format!("The line '{line}' is not 'name: value'.");
-            Failure::new(400, "InvalidInput", message)
-        })?;
-        Ok((name.trim().to_owned(), value.trim().to_owned()))
-    };
-    lines.map(pair).collect()
-}
-
 /// Changes a blob and redirects to its page.
 async fn changed(
     console: Arc<Console>,
@@ -137,7 +124,7 @@ async fn changed(
             account: &account,
             container: &container,
         };
-        change(&console.services().blobs, &place.current(&name))
+        change(&console.at(&account)?.0.blobs, &place.current(&name))
     })
     .await
 }
@@ -180,7 +167,7 @@ pub async fn set_tags(
     visit: Visit,
     Extension(form): Extension<Form>,
 ) -> Page<SeeOther> {
-    let tags = pairs(form.text("tags"))?;
+    let tags = form.pairs("tags")?;
     changed(console, names, visit, move |blobs, address| {
         Ok(blobs.set_blob_tags(address, tags, &unchanged(form.text("etag")))?)
     })
@@ -193,7 +180,7 @@ pub async fn set_metadata(
     visit: Visit,
     Extension(form): Extension<Form>,
 ) -> Page<SeeOther> {
-    let metadata = pairs(form.text("metadata"))?;
+    let metadata = form.pairs("metadata")?;
     changed(console, names, visit, move |blobs, address| {
         Ok(blobs
             .set_blob_metadata(address, metadata, &unchanged(form.text("etag")))?
@@ -231,17 +218,4 @@ pub async fn set_properties(
         Ok(blobs.set_blob_properties(address, headers, &conditions)?.1)
     })
     .await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_is_a_name_and_a_value() {
-        let owned = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let read = pairs("camera: X100\r\n\n at : 10:30 \n").unwrap();
-        assert_eq!(read, [owned("camera", "X100"), owned("at", "10:30")]);
-        assert!(pairs("camera").is_err() && pairs("").unwrap().is_empty());
-    }
 }

@@ -41,7 +41,7 @@ pub async fn page(
 fn compare_page(console: &Console, place: &Place<'_>, visit: &Visit) -> Result<Html> {
     let name = visit.parameter("name");
     let state = visited_state(visit)?;
-    let services = console.services();
+    let (services, _) = console.at(place.account)?;
     let blobs = &services.blobs;
     let addresses = [place.address(&name, state), place.current(&name)];
     let read =
@@ -63,7 +63,13 @@ fn compare_page(console: &Console, place: &Place<'_>, visit: &Visit) -> Result<H
         (properties(visit, &moment, &old, &new))
         section { h2 { "Content" } (contents(blobs, &addresses, &old, &new)) }
     };
-    Ok(layout::page(console, "Blobs", &name, content))
+    Ok(layout::page_in(
+        console,
+        place.account,
+        "Blobs",
+        &name,
+        content,
+    ))
 }
 
 /// The names and values of the properties that can differ.

@@ -7,7 +7,7 @@ use crate::context::Console;
 use crate::form::Form;
 use crate::lists::{self, Kind, Listed};
 use crate::respond::{Done, Page, SeeOther, Visit, made, written};
-use crate::{format, layout, links};
+use crate::{format, layout, links, resource_tree, selection};
 use axum::Extension;
 use axum::extract::{Path, State};
 use lazurite_base::units;
@@ -40,23 +40,28 @@ pub async fn page(
 
 fn listed(console: &Console, visit: &Visit, account: &str) -> Result<Listed> {
     let request = ListContainers {
+        prefix: visit.parameter("prefix"),
         marker: Some(visit.parameter("from")),
         max_results: Some(CONTAINERS_SHOWN),
         system: true,
         ..ListContainers::default()
     };
-    let page = console
-        .services()
-        .blobs
-        .list_containers(account, &request)?;
+    let (services, stored) = console.at(account)?;
+    let page = services.blobs.list_containers(stored, &request)?;
+    let names = page.containers.iter().map(|(name, _)| name.as_str());
+    let counts = resource_tree::counts(names, |name, until| {
+        resource_tree::count_blobs(&services, stored, name, until)
+    });
     Ok(Listed {
         count: page.containers.len(),
         next: page.next_marker,
         table: html! {
-            thead { tr { th scope="col" { "Name" } th scope="col" { "Public access" } th scope="col" { "Lease" } th scope="col" { "Last modified" } } }
-            tbody { @for (name, container) in &page.containers {
+            thead { tr { (selection::head()) th scope="col" { "Name" } th.number scope="col" { "Blobs" } th scope="col" { "Public access" } th scope="col" { "Lease" } th scope="col" { "Last modified" } } }
+            tbody { @for ((name, container), count) in page.containers.iter().zip(&counts) {
                 tr {
+                    (selection::cell(name, name))
                     td { a href=(links::path(&["blobs", account, name], &[])) { (name) } }
+                    td.number { @if let Some(count) = count { (resource_tree::text(*count)) } }
                     td { (access(container.public_access)) }
                     td { (lease(container.lease.state(visit.origin.now))) }
                     td { (format::time(container.last_modified)) }
@@ -82,11 +87,11 @@ pub async fn create(
     let container = form.required("container")?.to_owned();
     let path = links::path(&["blobs", &account, &container], &[]);
     written(console, path, Done::Created, move |console| {
-        let services = console.services();
+        let (services, account) = console.at(&account)?;
         let blobs = &services.blobs;
         let access = PublicAccess::Private;
         Ok(blobs
-            .create_container(&account, &container, access, Vec::new())?
+            .create_container(account, &container, access, Vec::new())?
             .1)
     })
     .await
@@ -113,10 +118,10 @@ pub async fn confirm(
             form.actions method="post" action=(links::path(&["blobs", &account, &container, "delete"], &[])) {
                 (layout::token(console))
                 button.danger { "Delete " (container) " and " @if !is_all { "more than " } (units::counted(blobs, "blob")) }
-                a.quiet.button href=(place.tree_path(&[])) { "Keep it" }
+                a.quiet.button href=(place.tree_path(&[])) { "Cancel" }
             }
         };
-        Ok(layout::page(console, "Blobs", &container, content))
+        Ok(layout::page_in(console, &account, "Blobs", &container, content))
     })
     .await
 }
@@ -128,9 +133,9 @@ pub async fn delete(
     check_changeable(&container)?;
     let path = links::path(&["blobs", &account], &[]);
     written(console, path, Done::Deleted, move |console| {
-        let services = console.services();
+        let (services, account) = console.at(&account)?;
         let blobs = &services.blobs;
-        Ok(blobs.delete_container(&account, &container, &Conditions::default())?)
+        Ok(blobs.delete_container(account, &container, &Conditions::default())?)
     })
     .await
 }
@@ -141,13 +146,38 @@ pub async fn break_lease(
 ) -> Page<SeeOther> {
     let path = links::path(&["blobs", &account, &container], &[]);
     written(console, path, Done::Saved, move |console| {
-        let services = console.services();
+        let (services, account) = console.at(&account)?;
         let action = LeaseAction::Break(Some(0));
         let none = Conditions::default();
         let (_, _, ticket) = services
             .blobs
-            .lease_container(&account, &container, action, &none)?;
+            .lease_container(account, &container, action, &none)?;
         Ok(ticket)
+    })
+    .await
+}
+
+/// Answers the buttons above the list.
+pub async fn act(
+    State(console): State<Arc<Console>>,
+    Path(account): Path<String>,
+    Extension(form): Extension<Form>,
+) -> Page {
+    made(console.clone(), move |_| {
+        lists::propose_deletion(
+            &console,
+            &CONTAINERS,
+            &account,
+            &form,
+            "blobs",
+            |console, account, name| {
+                check_changeable(name)?;
+                let (services, account) = console.at(account)?;
+                Ok(services
+                    .blobs
+                    .delete_container(account, name, &Conditions::default())?)
+            },
+        )
     })
     .await
 }

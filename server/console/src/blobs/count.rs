@@ -16,7 +16,7 @@ pub fn count_blobs(
     prefix: &str,
     time_max: Duration,
 ) -> Result<(u64, bool)> {
-    let services = console.services();
+    let (services, account) = console.at(place.account)?;
     let started = Instant::now();
     let (mut blobs, mut marker) = (0, None);
     loop {
@@ -28,7 +28,7 @@ pub fn count_blobs(
         };
         let page = services
             .blobs
-            .list_blobs(place.account, place.container, &request)?;
+            .list_blobs(account, place.container, &request)?;
         let listed = page.entries.iter();
         blobs += listed
             .filter(|entry| matches!(entry, BlobEntry::Blob(_)))

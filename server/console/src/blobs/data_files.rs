@@ -2,7 +2,6 @@
 //! Of a Parquet file, only the footer and the first pages are read.
 
 use crate::blobs::place::Place;
-use crate::context::Console;
 use crate::format::{self, cut};
 use bytes::{Bytes, BytesMut};
 use lazurite_base::units::{self, count};
@@ -64,7 +63,7 @@ impl Content for Stored {
 
 /// The preview of a blob that begins with `start`; `None` if it is not a data file.
 pub fn shown(
-    console: &Console,
+    services: &Arc<Services>,
     address: &BlobAddress<'_>,
     start: &[u8],
     length: u64,
@@ -76,7 +75,7 @@ pub fn shown(
         return None;
     }
     let content = Stored {
-        services: console.services(),
+        services: services.clone(),
         account: address.account.to_owned(),
         container: address.container.to_owned(),
         name: address.blob.to_owned(),

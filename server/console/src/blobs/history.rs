@@ -2,7 +2,7 @@
 //! them.
 
 use crate::blobs::place::{Place, blob_path, state_of};
-use crate::context::Console;
+use crate::context::{Console, stored};
 use crate::respond::{Done, Page, SeeOther, Visit, written};
 use crate::{format, layout, links};
 use axum::extract::{Path, State};
@@ -29,7 +29,7 @@ pub fn read(blobs: &BlobService, place: &Place<'_>, name: &str) -> Result<Vec<Li
         deleted: true,
         ..ListBlobs::default()
     };
-    let page = blobs.list_blobs(place.account, place.container, &request)?;
+    let page = blobs.list_blobs(stored(place.account), place.container, &request)?;
     let listed = page.entries.into_iter().filter_map(|entry| match entry {
         BlobEntry::Blob(listed) => Some(listed),
         BlobEntry::Prefix(_) => None,
@@ -100,10 +100,10 @@ pub fn section(
     html! {
         section {
             h2 { "Snapshots and versions" }
-            @if others.iter().all(|blob| blob.is_current) { p.empty { "None is kept." } } @else {
+            @if others.iter().all(|blob| blob.is_current) { p.empty { "No snapshots or versions yet." } } @else {
                 div.scroll tabindex="0" role="region" aria-label="Snapshots and versions" { table data-list {
                     caption.hidden { "Snapshots and versions, newest first" }
-                    thead { tr { th scope="col" { "Kind" } th scope="col" { "Time" } th.number scope="col" { "Size" } th scope="col" { "Last modified" } th scope="col" { "Acts" } } }
+                    thead { tr { th scope="col" { "Kind" } th scope="col" { "Time" } th.number scope="col" { "Size" } th scope="col" { "Last modified" } th scope="col" { "Actions" } } }
                     tbody { @for blob in newest_first.take(KEPT_SHOWN as usize) { (row(console, place, name, shown, blob)) } }
                 } }
                 p.limits { @if kept.len() > KEPT_SHOWN as usize { "Showing the first " (KEPT_SHOWN) ": there are more. " } "Restoring copies a snapshot or version over the present blob." }
@@ -182,7 +182,7 @@ pub async fn restore(
             ..CopyBlob::default()
         };
         let (source, destination) = (place.address(&name, state), place.current(&name));
-        let services = console.services();
+        let (services, _) = console.at(&account)?;
         Ok(services.blobs.copy_blob(&source, &destination, request)?.1)
     })
     .await
@@ -200,7 +200,7 @@ pub async fn snapshot(
             account: &account,
             container: &container,
         };
-        let services = console.services();
+        let (services, _) = console.at(&account)?;
         let none = Conditions::default();
         let (_, _, ticket) =
             services
@@ -224,7 +224,8 @@ pub async fn undelete(
             container: &container,
         };
         Ok(console
-            .services()
+            .at(&account)?
+            .0
             .blobs
             .undelete_blob(&place.current(&name), None)?)
     })

@@ -1,8 +1,10 @@
 //! Blobs: containers, their names as a tree that is read page by page, and one blob with its
 //! history.
 
+mod archive;
 mod blob;
 mod change;
+mod chosen;
 mod compare;
 mod containers;
 mod count;
@@ -10,8 +12,13 @@ mod data_files;
 mod history;
 mod parts;
 mod place;
+mod selected;
+mod tags;
+mod text;
 mod tree;
 mod words;
+
+pub use place::{Place, check_changeable};
 
 use crate::context::Console;
 use axum::Router;
@@ -28,6 +35,12 @@ pub fn routes() -> Router<Arc<Console>> {
         .route(
             "/_lazurite/blobs/{account}/{container}",
             get(tree::page).put(tree::upload),
+        )
+        .route("/_lazurite/blobs/{account}/selected", post(containers::act))
+        .route("/_lazurite/blobs/{account}/tags", get(tags::page))
+        .route(
+            "/_lazurite/blobs/{account}/{container}/selected",
+            post(selected::act),
         )
         .route(
             "/_lazurite/blobs/{account}/{container}/delete",
@@ -52,6 +65,8 @@ fn blob_routes() -> Router<Arc<Console>> {
         .route(&path("/content"), get(blob::content))
         .route(&path("/compare"), get(compare::page))
         .route(&path("/delete"), post(blob::delete))
+        .route(&path("/copy"), post(selected::rename))
+        .route(&path("/text"), post(text::save))
         .route(&path("/snapshot"), post(history::snapshot))
         .route(&path("/restore"), post(history::restore))
         .route(&path("/undelete"), post(history::undelete))

@@ -54,8 +54,7 @@ fn page_ranges(
 }
 
 /// The section with the blocks or pages of a blob; empty if it has neither.
-pub fn section(console: &Console, address: &BlobAddress<'_>, blob: &Blob) -> Markup {
-    let blobs = &console.services().blobs;
+pub fn section(blobs: &BlobService, address: &BlobAddress<'_>, blob: &Blob) -> Markup {
     match blob.blob_type() {
         BlobType::BlockBlob => {
             block_list(blobs, address).map_or_else(|_| html! {}, |list| blocks(&list))
@@ -72,7 +71,7 @@ fn blocks(list: &BlockList) -> Markup {
     html! {
         section {
             h2 { "Blocks" }
-            @if list.committed.is_empty() && list.uncommitted.is_empty() { p.empty { "The blob was put as a whole: it has no blocks." } }
+            @if list.committed.is_empty() && list.uncommitted.is_empty() { p.limits { "Uploaded in one request, without blocks." } }
             (block_table("Committed blocks", "in the order of the content", &list.committed, true))
             (block_table("Uncommitted blocks", "by id; they are dropped a week after the last one was put", &list.uncommitted, false))
         }
@@ -177,7 +176,7 @@ pub async fn json(
             container: &container,
         };
         let address = place.address(&name, state);
-        Ok(Json(document(&console.services().blobs, &address)?))
+        Ok(Json(document(&console.at(&account)?.0.blobs, &address)?))
     })
     .await
 }

@@ -1,5 +1,6 @@
 //! The place of a page about blobs: container, name and state, with links.
 
+use crate::context::stored;
 use crate::respond::Visit;
 use crate::{layout, links};
 use lazurite_blob::{BlobAddress, BlobState, Conditions, ETags, SnapshotTime};
@@ -24,7 +25,7 @@ pub struct Place<'a> {
 impl<'a> Place<'a> {
     pub fn address(&self, blob: &'a str, state: BlobState) -> BlobAddress<'a> {
         BlobAddress {
-            account: self.account,
+            account: stored(self.account),
             container: self.container,
             blob,
             state,

@@ -6,7 +6,7 @@ use crate::blobs::words::{content_type, lease};
 use crate::context::Console;
 use crate::format::{self, cut};
 use crate::respond::{HandedBody, Html, Page, Visit, made};
-use crate::{layout, links};
+use crate::{layout, links, selection};
 use axum::Extension;
 use axum::extract::{Path, State};
 use axum::http::header::CONTENT_TYPE;
@@ -57,6 +57,16 @@ impl View {
         }
     }
 
+    /// Hidden fields with the choices, for the form of the list.
+    fn fields(&self, visit: &Visit) -> Markup {
+        html! {
+            input type="hidden" name="prefix" value=(self.prefix);
+            @if self.is_flat { input type="hidden" name="view" value="flat"; }
+            @if self.with_deleted { input type="hidden" name="deleted" value="yes"; }
+            input type="hidden" name="from" value=(visit.parameter("from"));
+        }
+    }
+
     /// The path of the same view from a marker on, or below another prefix.
     fn path(&self, place: &Place<'_>, prefix: &str, from: &str) -> String {
         let view = if self.is_flat { "flat" } else { "" };
@@ -82,6 +92,31 @@ impl View {
     }
 }
 
+/// The directory of a prefix: all up to its last slash. Uploads go there.
+pub fn directory_of(prefix: &str) -> &str {
+    prefix.rfind('/').map_or("", |at| &prefix[..=at])
+}
+
+fn upload_button() -> Markup {
+    html! { button type="button" data-upload-open hidden { "Upload" } }
+}
+
+fn buttons() -> Markup {
+    html! {
+        (selection::button("download", "Download as zip", false))
+        (selection::button("copy", "Copy or move…", false))
+        (selection::button("delete", "Delete…", true))
+    }
+}
+
+/// The label of the box that selects all that the page's prefix finds.
+fn all_of(view: &View, blobs: u64, is_all: bool) -> Markup {
+    html! {
+        "all " @if is_all { (count(blobs)) } @else { "of more than " (count(blobs)) }
+        @if !view.prefix.is_empty() { " with this prefix" }
+    }
+}
+
 fn tree_page(console: &Console, account: &str, container: &str, visit: &Visit) -> Result<Html> {
     let view = View::of(visit);
     let place = Place { account, container };
@@ -89,15 +124,13 @@ fn tree_page(console: &Console, account: &str, container: &str, visit: &Visit) -
     let (page, rows) = listed(console, &place, &view, visit)?;
     let took = started.elapsed();
     let (blobs, is_all) = count_blobs(console, &place, &view.prefix, COUNT_TIME_MAX)?;
-    let services = console.services();
-    let properties = services
-        .blobs
-        .get_container_properties(account, container)?;
+    let (services, stored) = console.at(account)?;
+    let properties = services.blobs.get_container_properties(stored, container)?;
     let state = properties.lease.state(visit.origin.now);
     let content = html! {
         (place.trail(&view.prefix))
-        h1 { (container) @if !view.prefix.is_empty() { "/" (cut(&view.prefix, 200)) } }
-        (layout::note(visit))
+        h1 { (container) @if !directory_of(&view.prefix).is_empty() { "/" (cut(directory_of(&view.prefix), 200)) } }
+        (layout::note(console, visit))
         form.filter method="get" role="search" {
             label for="prefix" { "Names beginning with" }
             input #prefix name="prefix" value=(view.prefix) data-filter autocomplete="off" spellcheck="false";
@@ -105,17 +138,26 @@ fn tree_page(console: &Console, account: &str, container: &str, visit: &Visit) -
             label.check { input type="checkbox" name="deleted" value="yes" checked[view.with_deleted]; " with deleted" }
             button { "List" }
             a.quiet.button href=(links::path(&["sas", account], &[("service", "blob"), ("name", container)])) { "Share" }
+            a.quiet.button href=(links::path(&["blobs", account, container, "settings"], &[])) { "Settings" }
+            a.quiet.button href=(links::path(&["blobs", account, "tags"], &[("where", &format!("@container = '{container}' AND "))])) { "Search by tags" }
         }
         p.limits role="status" {
             @if !is_all { "More than " }
             (units::counted(blobs, "blob")) @if !view.prefix.is_empty() { " with this beginning" } ", listed in "
             (format!("{:.1} ms", took.as_secs_f64() * 1000.0)) "."
         }
-        (entries(&place, &view, (&page, &rows), visit))
-        (upload_form(&place, &view.prefix))
+        (upload_form(&place, directory_of(&view.prefix)))
+        (selection::bar(upload_button(), buttons(), (!page.entries.is_empty()).then(|| all_of(&view, blobs, is_all))))
+        form #(selection::FORM) method="post" action=(links::path(&["blobs", account, container, "selected"], &[])) data-plain {
+            (layout::token(console))
+            (view.fields(visit))
+            (entries(&place, &view, (&page, &rows), visit))
+        }
         (container_forms(console, &place, state))
     };
-    Ok(layout::page(console, "Blobs", container, content))
+    Ok(layout::page_in(
+        console, account, "Blobs", container, content,
+    ))
 }
 
 /// A page of names, as rows. If long names make the rows too long for a page, a shorter page of
@@ -126,13 +168,13 @@ fn listed(
     view: &View,
     visit: &Visit,
 ) -> Result<(ListBlobsPage, Vec<Markup>)> {
-    let services = console.services();
+    let (services, account) = console.at(place.account)?;
     let from = visit.parameter("from");
     let list = |count| {
         let request = view.request(from.clone(), count);
         let page = services
             .blobs
-            .list_blobs(place.account, place.container, &request)?;
+            .list_blobs(account, place.container, &request)?;
         let rows = page
             .entries
             .iter()
@@ -174,11 +216,11 @@ fn entries(
     visit: &Visit,
 ) -> Markup {
     html! {
-        @if page.entries.is_empty() { p.empty { "Nothing begins with this." } } @else {
-            div.scroll tabindex="0" role="region" aria-label="Names" {
+        @if page.entries.is_empty() { p.empty { (nothing(view)) } } @else {
+            div.scroll.list tabindex="0" role="region" aria-label="Names" {
                 table data-list {
                     caption.hidden { "Names in byte order" }
-                    thead { tr { th scope="col" { "Name" } th.number scope="col" { "Size" } th scope="col" { "Type" } th scope="col" { "Last modified" } } }
+                    thead { tr { (selection::head()) th scope="col" { "Name" } th.number scope="col" { "Size" } th scope="col" { "Type" } th scope="col" { "Last modified" } } }
                     tbody { @for row in rows { (row) } }
                 }
             }
@@ -189,8 +231,17 @@ fn entries(
             "."
             @if let Some(next) = &page.next_marker {
                 " " a rel="next" href=(view.path(place, &view.prefix, next)) { "Next page" }
-            } @else { " That is the end." }
+            } @else { " End of list." }
         }
+    }
+}
+
+/// Why a list is empty.
+fn nothing(view: &View) -> &'static str {
+    if view.prefix.is_empty() {
+        "This container is empty. Upload files with the button above, or drop them on this page."
+    } else {
+        "No name begins with this prefix."
     }
 }
 
@@ -198,6 +249,7 @@ fn entry_row(place: &Place<'_>, view: &View, entry: &BlobEntry) -> Markup {
     html! {
         @match entry {
             BlobEntry::Prefix(name) => tr {
+                (selection::cell(&serde_json::json!([name]).to_string(), name))
                 td { a.directory href=(view.path(place, name, "")) { (shown_name(name, view)) } }
                 td.number {} td { "directory" } td {}
             },
@@ -206,9 +258,9 @@ fn entry_row(place: &Place<'_>, view: &View, entry: &BlobEntry) -> Markup {
     }
 }
 
-/// The part of a name after the prefix, cut if it is long.
+/// The part of a name after the directory, cut if it is long. The prefix may end within a part.
 fn shown_name(name: &str, view: &View) -> Markup {
-    let rest = name.strip_prefix(&*view.prefix);
+    let rest = name.strip_prefix(directory_of(&view.prefix));
     cut(rest.filter(|rest| !rest.is_empty()).unwrap_or(name), 300)
 }
 
@@ -218,6 +270,10 @@ fn blob_row(place: &Place<'_>, view: &View, listed: &ListedBlob) -> Markup {
     let is_gone = deleted.is_some() || listed.has_versions_only;
     html! {
         tr.gone[is_gone] {
+            @match listed.blob.as_ref().filter(|_| !is_gone) {
+                Some(blob) => (selection::cell(&serde_json::json!([listed.name, blob.etag.quoted()]).to_string(), &listed.name)),
+                None => td.pick {},
+            }
             td { a href=(place.blob_path(&[], &listed.name)) { (shown_name(&listed.name, view)) } }
             @match &listed.blob {
                 Some(blob) => {
@@ -235,13 +291,13 @@ fn blob_row(place: &Place<'_>, view: &View, listed: &ListedBlob) -> Markup {
 /// section is hidden.
 fn upload_form(place: &Place<'_>, prefix: &str) -> Markup {
     html! {
-        section.upload data-upload=(place.tree_path(&[])) data-prefix=(prefix) hidden {
-            h2 { "Upload" }
+        section.upload.panel data-upload=(place.tree_path(&[])) aria-label="Upload" hidden {
             div.fields {
+                label.grow { "Into the directory of " (place.container) " " input data-upload-directory value=(prefix) placeholder="the root" autocomplete="off" spellcheck="false"; }
                 label { "Files " input type="file" multiple; }
                 label { "A folder " input type="file" webkitdirectory; }
             }
-            p { "or drop files and folders anywhere on this page. They replace blobs of the same name." }
+            p.limits { "Or drop files and folders anywhere on this page. They replace blobs of the same name." }
             p.limits { "A file of more than 16 MB is sent in blocks: if it breaks off, sending it again goes on behind the blocks that were sent." }
             div.selected { span.limits data-upload-state role="status" {} button.quiet type="button" data-cancel-all hidden { "Cancel all" } }
             ul.progress {}
@@ -270,7 +326,7 @@ pub async fn upload(
         content_type,
         ..BlobHeaders::default()
     };
-    let (shared, db) = (console.clone(), console.services().writers.clone());
+    let (shared, db) = (console.clone(), console.at(&account)?.0.writers.clone());
     let body = body.take();
     let ticket = if visit.query.has("blocks") {
         let ids = collect(body, DOCUMENT_BYTES_MAX).await?;
@@ -281,7 +337,7 @@ pub async fn upload(
             Some(_) => UploadKind::PutBlock,
             None => UploadKind::PutBlob,
         };
-        let upload = received(&console, kind, body).await?;
+        let upload = received(&console, &account, kind, body).await?;
         let stored = move || {
             let place = (&*account, &*container, &*name);
             match block {
@@ -296,9 +352,14 @@ pub async fn upload(
 }
 
 /// Stores the body of a request as an upload.
-async fn received(console: &Console, kind: UploadKind, mut body: RequestBody) -> Result<Upload> {
+async fn received(
+    console: &Console,
+    account: &str,
+    kind: UploadKind,
+    mut body: RequestBody,
+) -> Result<Upload> {
     body.reserve_chunks(512 << 10).await?;
-    let services = console.services();
+    let (services, _) = console.at(account)?;
     let upload = services.blobs.begin_upload(kind, Checksums::default())?;
     drain(upload, body, &mut None).await
 }
@@ -313,7 +374,7 @@ fn put_block(
     upload: Upload,
 ) -> Result<Ticket> {
     let address = Place { account, container }.current(blob);
-    let services = console.services();
+    let (services, _) = console.at(account)?;
     let none = Conditions::default();
     let put = services
         .blobs
@@ -338,7 +399,8 @@ fn commit_blocks(
         ..PutBlockList::default()
     };
     Ok(console
-        .services()
+        .at(account)?
+        .0
         .blobs
         .put_block_list(&address, request)?
         .1)
@@ -359,5 +421,5 @@ fn put_blob(
         settings: BlobSettings::default(),
         conditions: Conditions::default(),
     };
-    Ok(console.services().blobs.put_blob(&address, request)?.1)
+    Ok(console.at(account)?.0.blobs.put_blob(&address, request)?.1)
 }

@@ -37,12 +37,12 @@ pub fn acts(
 pub fn take_form(console: &Console, account: &str, queue: &str) -> Markup {
     html! {
         details {
-            summary { "Take a message, as a consumer does" }
+            summary { "Receive a message, as a consumer does" }
             form.fields method="post" action=(links::path(&["queues", account, queue, "take"], &[])) {
                 (layout::token(console))
-                p.warned { "Taking counts a delivery and hides the message from consumers. Looking at messages does neither." }
+                p.warned { "Receiving counts a delivery and hides the message from consumers. Looking at messages does neither." }
                 label { "Hidden for, in seconds " input type="number" name="seconds" min="1" max="604800" value=(TAKE_SECONDS); }
-                button.danger { "Take the next message" }
+                button.danger { "Receive the next message" }
             }
         }
     }

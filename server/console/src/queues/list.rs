@@ -2,9 +2,9 @@
 
 use crate::context::Console;
 use crate::form::Form;
-use crate::links;
 use crate::lists::{self, Kind, Listed};
-use crate::respond::{Done, Page, SeeOther, Visit, written};
+use crate::respond::{Done, Page, SeeOther, Visit, made, written};
+use crate::{links, selection};
 use axum::Extension;
 use axum::extract::{Path, State};
 use lazurite_base::units::count;
@@ -33,19 +33,19 @@ pub async fn page(
 }
 
 fn listed(console: &Console, visit: &Visit, account: &str) -> Result<Listed> {
-    let marker = visit.parameter("from");
+    let (marker, prefix) = (visit.parameter("from"), visit.parameter("prefix"));
     let request = ListQueues {
+        prefix: &prefix,
         marker: &marker,
         maxresults: Some(QUEUES_SHOWN),
-        ..ListQueues::default()
     };
-    let services = console.services();
+    let (services, stored) = console.at(account)?;
     let service = &services.queues;
-    let page = service.list_queues(account, request)?;
+    let page = service.list_queues(stored, request)?;
     let mut queues = Vec::with_capacity(page.queues.len());
     for queue in page.queues {
         // Omits a queue that was deleted in the meantime.
-        if let Ok(properties) = service.get_queue_metadata(account, &queue.name) {
+        if let Ok(properties) = service.get_queue_metadata(stored, &queue.name) {
             queues.push((queue.name, properties.approximate_message_count));
         }
     }
@@ -53,10 +53,10 @@ fn listed(console: &Console, visit: &Visit, account: &str) -> Result<Listed> {
         count: queues.len(),
         next: page.next_marker,
         table: html! {
-            thead { tr { th scope="col" { "Name" } th.number scope="col" { "Messages" } } }
+            thead { tr { (selection::head()) th scope="col" { "Name" } th.number scope="col" { "Messages" } } }
             tbody {
                 @for (queue, messages) in &queues {
-                    tr { td { a href=(links::path(&["queues", account, queue], &[])) { (queue) } } td.number { (count(*messages)) } }
+                    tr { (selection::cell(queue, queue)) td { a href=(links::path(&["queues", account, queue], &[])) { (queue) } } td.number { (count(*messages)) } }
                 }
             }
         },
@@ -71,9 +71,31 @@ pub async fn create(
     let queue = form.required("queue")?.to_owned();
     let path = links::path(&["queues", &account, &queue], &[]);
     written(console, path, Done::Created, move |console| {
-        let services = console.services();
+        let (services, account) = console.at(&account)?;
         let queues = &services.queues;
-        Ok(queues.create_queue(&account, &queue, Vec::new())?.1)
+        Ok(queues.create_queue(account, &queue, Vec::new())?.1)
+    })
+    .await
+}
+
+/// Answers the buttons above the list.
+pub async fn act(
+    State(console): State<Arc<Console>>,
+    Path(account): Path<String>,
+    Extension(form): Extension<Form>,
+) -> Page {
+    made(console.clone(), move |_| {
+        lists::propose_deletion(
+            &console,
+            &QUEUES,
+            &account,
+            &form,
+            "messages",
+            |console, account, name| {
+                let (services, account) = console.at(account)?;
+                Ok(services.queues.delete_queue(account, name)?)
+            },
+        )
     })
     .await
 }

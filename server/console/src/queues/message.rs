@@ -38,8 +38,8 @@ pub async fn page(
 
 fn message_page(console: &Console, account: &str, queue: &str, visit: &Visit) -> Result<Html> {
     let id = visit.parameter("id");
-    let services = console.services();
-    let message = services.queues.stored_message(account, queue, &id)?;
+    let (services, stored) = console.at(account)?;
+    let message = services.queues.stored_message(stored, queue, &id)?;
     let is_hidden = message.visible_at > visit.origin.now;
     let above = [
         ("Queues", links::path(&["queues", account], &[])),
@@ -48,20 +48,20 @@ fn message_page(console: &Console, account: &str, queue: &str, visit: &Visit) ->
     let content = html! {
         (layout::trail(&above, &message.message_id))
         h1 { "Message " (message.message_id) }
-        (layout::note(visit))
+        (layout::note(console, visit))
         dl.facts {
             (state_facts(&message, visit.origin.now))
             div { dt { "Pop receipt" } dd { code { (message.pop_receipt) } } }
         }
         (text_block(&message, units::size(message.text.len() as u64)))
         @if is_hidden && message.dequeue_count > 0 {
-            p.warned { "A consumer may be working on this message. Each act below gives the message a new receipt: the consumer can no longer delete or update it." }
+            p.warned { "A consumer may be working on this message. Each action below gives the message a new receipt: the consumer can no longer delete or update it." }
         }
         (edit_form(console, account, queue, &message))
         (acts(console, (account, queue), &message, is_hidden))
         (layout::script("queue.js"))
     };
-    Ok(layout::page(console, "Queues", queue, content))
+    Ok(layout::page_in(console, account, "Queues", queue, content))
 }
 
 fn edit_form(console: &Console, account: &str, queue: &str, message: &StoredMessage) -> Markup {
@@ -93,15 +93,15 @@ pub async fn change(
         "move" => (queue_path, Done::Moved),
         "delete" => (queue_path, Done::Deleted),
         act => {
-            let message = format!("There is no act '{act}' on a message.");
+            let message = format!("There is no action '{act}' on a message.");
             return Err(Failure::new(400, "InvalidInput", message).into());
         }
     };
     written(console, path, done, move |console| {
-        let services = console.services();
+        let (services, account) = console.at(&account)?;
         carry_out(
             &services.queues,
-            (&account, &queue),
+            (account, &queue),
             &form,
             services.clock.now(),
         )
@@ -154,13 +154,11 @@ pub async fn take(
         count: Some(1),
         visibility_seconds,
     };
-    let db = console.services().writers.clone();
+    let db = console.at(&account)?.0.writers.clone();
     let (shared, names) = (console.clone(), (account.clone(), queue.clone()));
     let taking = move || {
-        let (messages, ticket) = shared
-            .services()
-            .queues
-            .get_messages(&names.0, &names.1, request)?;
+        let (services, stored) = shared.at(&names.0)?;
+        let (messages, ticket) = services.queues.get_messages(stored, &names.1, request)?;
         Ok((messages, ticket))
     };
     let (messages, ticket) =

@@ -5,6 +5,7 @@ mod list;
 mod message;
 mod moves;
 mod queue;
+mod selected;
 mod text;
 
 use crate::context::Console;
@@ -23,13 +24,14 @@ pub fn routes() -> Router<Arc<Console>> {
             "/_lazurite/queues/{account}/{queue}",
             get(queue::page).post(queue::put),
         )
+        .route("/_lazurite/queues/{account}/selected", post(list::act))
+        .route(
+            "/_lazurite/queues/{account}/{queue}/selected",
+            post(selected::act),
+        )
         .route(
             "/_lazurite/queues/{account}/{queue}/clear",
             post(queue::clear),
-        )
-        .route(
-            "/_lazurite/queues/{account}/{queue}/move",
-            post(moves::move_messages),
         )
         .route(
             "/_lazurite/queues/{account}/{queue}/delete",

@@ -2,11 +2,12 @@
 
 use crate::context::Console;
 use crate::form::Form;
+use crate::format::cut;
 use crate::queues::acts;
-use crate::queues::moves::{self, POISON};
-use crate::queues::text::{TEXT_BYTES_SHOWN, encoded, inner_text, state_facts, text_block};
+use crate::queues::moves::POISON;
+use crate::queues::text::{encoded, inner_text, state};
 use crate::respond::{Done, Html, Page, SeeOther, Visit, made, written};
-use crate::{format, layout, links};
+use crate::{format, layout, links, selection};
 use axum::Extension;
 use axum::extract::{Path, State};
 use lazurite_base::units::{count, counted};
@@ -19,11 +20,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Maximum number of messages on a page.
-const MESSAGES_SHOWN: usize = 32;
+const MESSAGES_SHOWN: usize = 100;
+/// Maximum number of bytes shown of a text. The page of a message has more.
+const TEXT_BYTES_SHOWN: usize = 400;
 /// Length of the shown texts, in bytes, after which a page ends.
 const PAGE_BYTES_MAX: usize = 80 << 10;
 /// Approximate number of bytes of a message's markup.
-const MESSAGE_BYTES: usize = 1400;
+const MESSAGE_BYTES: usize = 900;
 /// Maximum time on one page for counting messages by state, and for searching them.
 const TALLY_TIME_MAX: Duration = Duration::from_millis(15);
 const SEARCH_TIME_MAX: Duration = Duration::from_secs(1);
@@ -42,9 +45,10 @@ pub async fn page(
 }
 
 /// The choices in the form of a page of messages.
-struct View {
-    words: String,
-    from: String,
+#[derive(Clone)]
+pub struct View {
+    pub words: String,
+    pub from: String,
     hidden_only: bool,
 }
 
@@ -57,7 +61,16 @@ impl View {
         }
     }
 
-    fn from(&self) -> BrowseFrom<'_> {
+    /// The choices in the form of the list, from the first message on.
+    pub fn of_form(form: &Form) -> View {
+        View {
+            words: form.text("filter").to_owned(),
+            from: String::new(),
+            hidden_only: form.text("show") == "hidden",
+        }
+    }
+
+    pub fn from(&self) -> BrowseFrom<'_> {
         match (self.from.as_str(), self.hidden_only) {
             ("", false) => BrowseFrom::Start,
             ("", true) => BrowseFrom::Hidden,
@@ -66,7 +79,7 @@ impl View {
     }
 
     /// The path of the same view from a marker on.
-    fn path(&self, account: &str, queue: &str, from: &str) -> String {
+    pub fn path(&self, account: &str, queue: &str, from: &str) -> String {
         let show = if self.hidden_only { "hidden" } else { "" };
         links::path(
             &["queues", account, queue],
@@ -76,21 +89,21 @@ impl View {
 }
 
 fn queue_page(console: &Console, account: &str, queue: &str, visit: &Visit) -> Result<Html> {
-    let services = console.services();
+    let (services, stored) = console.at(account)?;
     let queues = &services.queues;
-    let properties = queues.get_queue_metadata(account, queue)?;
+    let properties = queues.get_queue_metadata(stored, queue)?;
     let view = View::of(visit);
     let page = browsed(console, account, queue, &view)?;
     let started = Instant::now();
     let is_over = || started.elapsed() > TALLY_TIME_MAX;
-    let tally = queues.tally_messages(account, queue, SOON, &is_over)?;
+    let tally = queues.tally_messages(stored, queue, SOON, &is_over)?;
     let total = properties.approximate_message_count;
     let poison = format!("{queue}{POISON}");
-    let poisoned = queues.get_queue_metadata(account, &poison).ok();
+    let poisoned = queues.get_queue_metadata(stored, &poison).ok();
     let content = html! {
         (layout::trail(&[("Queues", links::path(&["queues", account], &[]))], queue))
         h1 { (queue) }
-        (layout::note(visit))
+        (layout::note(console, visit))
         dl.facts data-fresh="facts" {
             div { dt { "Messages" } dd { (count(total)) } }
             (tally_facts(&tally))
@@ -99,15 +112,14 @@ fn queue_page(console: &Console, account: &str, queue: &str, visit: &Visit) -> R
         @if let Some(poisoned) = poisoned {
             p { "Its poison queue " a href=(links::path(&["queues", account, &poison], &[])) { (poison) } " has " (counted(poisoned.approximate_message_count, "message")) "." }
         }
-        (put_form(console, account, queue))
         (search_form(account, queue, &view))
+        (selection::bar(put_form(console, account, queue), buttons(), (total > 0).then(|| all_of(&view, total))))
         (messages_section(console, (account, queue), &view, &page, total, visit.origin.now))
-        (moves::form(console, account, queue))
         (acts::take_form(console, account, queue))
         (danger(console, account, queue, total))
         (layout::script("queue.js"))
     };
-    Ok(layout::page(console, "Queues", queue, content))
+    Ok(layout::page_in(console, account, "Queues", queue, content))
 }
 
 /// A page of messages that contain all the words, hidden ones included. Ends early if it is full or
@@ -128,10 +140,10 @@ fn browsed(console: &Console, account: &str, queue: &str, view: &View) -> Result
         has_words
     };
     let is_over = || bytes.get() > PAGE_BYTES_MAX || started.elapsed() > SEARCH_TIME_MAX;
-    let services = console.services();
+    let (services, stored) = console.at(account)?;
     Ok(services
         .queues
-        .browse_messages(account, queue, &request, &accepts, &is_over)?)
+        .browse_messages(stored, queue, &request, &accepts, &is_over)?)
 }
 
 fn tally_facts(tally: &MessageTally) -> Markup {
@@ -153,34 +165,50 @@ fn search_form(account: &str, queue: &str, view: &View) -> Markup {
             input #filter name="filter" value=(view.words) data-filter placeholder="words in any message of the queue, decoded" autocomplete="off" spellcheck="false";
             label.check { input type="checkbox" name="show" value="hidden" checked[view.hidden_only]; " hidden only" }
             button { "Search" }
+            a.quiet.button href=(links::path(&["sas", account], &[("service", "queue"), ("name", queue)])) { "Share" }
+            a.quiet.button href=(links::path(&["queues", account, queue, "settings"], &[])) { "Settings" }
         }
     }
 }
 
 fn put_form(console: &Console, account: &str, queue: &str) -> Markup {
     html! {
-        details open {
-            summary { "Put a message" }
-            form.fields method="post" action=(links::path(&["queues", account, queue], &[])) {
+        details.drop {
+            summary.button { "New message" }
+            div.panel { form.fields method="post" action=(links::path(&["queues", account, queue], &[])) {
                 (layout::token(console))
                 label.wide { "Text " textarea name="text" rows="3" {} }
                 label { "Hidden for, in seconds " input type="number" name="hidden" min="0" max="604800" placeholder="0"; }
                 label { "Lifetime, in seconds " input type="number" name="lifetime" min="-1" placeholder="604800"; }
                 label.check { input type="checkbox" name="base64" value="yes"; " Send as Base64, as Functions expect it" }
-                button { "Put" }
-            }
+                button { "Send" }
+            } }
         }
     }
 }
 
 /// Whether the decoded text of a message contains all words.
-fn has_words(message: &StoredMessage, words: &str) -> bool {
+pub fn has_words(message: &StoredMessage, words: &str) -> bool {
     if words.trim().is_empty() {
         return true;
     }
     let text = inner_text(&message.text).1.to_lowercase();
     let words = words.to_lowercase();
     words.split_whitespace().all(|word| text.contains(word))
+}
+
+fn buttons() -> Markup {
+    html! {
+        (selection::button("move", "Move…", false))
+        (selection::button("delete", "Delete…", true))
+    }
+}
+
+/// The label of the box that selects all messages that the search finds.
+fn all_of(view: &View, total: u64) -> Markup {
+    html! {
+        @if view.words.trim().is_empty() && !view.hidden_only { "all " (count(total)) } @else { "all that the search finds" }
+    }
 }
 
 fn messages_section(
@@ -193,7 +221,6 @@ fn messages_section(
 ) -> Markup {
     html! {
         section data-fresh="messages" {
-            h2 { "Messages" }
             @if page.messages.is_empty() {
                 p.empty {
                     @if !view.words.trim().is_empty() { "No message has these words, of " (count(page.examined)) " that were searched." }
@@ -201,7 +228,20 @@ fn messages_section(
                     @else { "No message here." }
                 }
             } @else {
-                ol.messages data-list { @for message in &page.messages { li tabindex="-1" { (shown(console, (account, queue), message, now)) } } }
+                form #(selection::FORM) method="post" action=(links::path(&["queues", account, queue, "selected"], &[])) data-plain {
+                    (layout::token(console))
+                    input type="hidden" name="filter" value=(view.words);
+                    @if view.hidden_only { input type="hidden" name="show" value="hidden"; }
+                    div.scroll.list tabindex="0" role="region" aria-label="Messages" { table.messages data-list {
+                        caption.hidden { "Messages in the order of delivery" }
+                        thead { tr {
+                            (selection::head())
+                            th scope="col" { "Text" } th scope="col" { "State" } th.number scope="col" { "Dequeued" }
+                            th scope="col" { "Inserted" } th scope="col" { "Expires" }
+                        } }
+                        tbody { @for message in &page.messages { (row((account, queue), message, now)) } }
+                    } }
+                }
             }
             p.limits {
                 "Showing " (page.messages.len()) " of " (count(total)) " in the order of delivery, hidden ones last. Looking counts no delivery."
@@ -211,24 +251,24 @@ fn messages_section(
     }
 }
 
-fn shown(
-    console: &Console,
-    (account, queue): (&str, &str),
-    message: &StoredMessage,
-    now: SystemTime,
-) -> Markup {
+fn row((account, queue): (&str, &str), message: &StoredMessage, now: SystemTime) -> Markup {
     let path = links::path(
         &["queues", account, queue, "message"],
         &[("id", &message.message_id)],
     );
-    html! {
-        dl.facts {
-            (state_facts(message, now))
-            div { dt { "Id" } dd { a href=(path) { code { (message.message_id) } } } }
+    let keys = serde_json::json!([message.message_id, message.pop_receipt]).to_string();
+    let (is_base64, text) = inner_text(&message.text);
+    html! { tr {
+        (selection::cell(&keys, &message.message_id))
+        td.message {
+            a href=(path) { @if text.is_empty() { i { "empty" } } @else { (cut(&text, TEXT_BYTES_SHOWN)) } }
+            @if is_base64 { " " small { "Base64" } }
         }
-        (text_block(message, String::new()))
-        (acts::acts(console, (account, queue), message, message.visible_at > now))
-    }
+        td { (state(message, now)) }
+        td.number { (count(message.dequeue_count.into())) }
+        td { (format::time(message.inserted_at)) }
+        td { (format::time(message.expires_at)) }
+    } }
 }
 
 fn danger(console: &Console, account: &str, queue: &str, total: u64) -> Markup {
@@ -255,16 +295,16 @@ pub async fn put(
     let text = encoded(&form);
     let (ttl_seconds, visibility_seconds) = (form.number("lifetime")?, form.number("hidden")?);
     let path = links::path(&["queues", &account, &queue], &[]);
-    written(console, path, Done::Put, move |console| {
+    written(console, path, Done::Sent, move |console| {
         let message = PutMessage {
             text: &text,
             ttl_seconds,
             visibility_seconds,
             ..PutMessage::default()
         };
-        let services = console.services();
+        let (services, account) = console.at(&account)?;
         let queues = &services.queues;
-        Ok(queues.put_message(&account, &queue, message)?.1)
+        Ok(queues.put_message(account, &queue, message)?.1)
     })
     .await
 }
@@ -275,7 +315,8 @@ pub async fn clear(
 ) -> Page<SeeOther> {
     let path = links::path(&["queues", &account, &queue], &[]);
     written(console, path, Done::Cleared, move |console| {
-        Ok(console.services().queues.clear_messages(&account, &queue)?)
+        let (services, account) = console.at(&account)?;
+        Ok(services.queues.clear_messages(account, &queue)?)
     })
     .await
 }
@@ -286,7 +327,8 @@ pub async fn delete(
 ) -> Page<SeeOther> {
     let path = links::path(&["queues", &account], &[]);
     written(console, path, Done::Deleted, move |console| {
-        Ok(console.services().queues.delete_queue(&account, &queue)?)
+        let (services, account) = console.at(&account)?;
+        Ok(services.queues.delete_queue(account, &queue)?)
     })
     .await
 }

@@ -13,8 +13,8 @@ use std::time::SystemTime;
 /// Maximum number of bytes shown of a message.
 pub const TEXT_BYTES_SHOWN: usize = 4 << 10;
 
-/// The facts about a message other than its text.
-pub fn state_facts(message: &StoredMessage, now: SystemTime) -> Markup {
+/// Whether a message is visible, or when it returns.
+pub fn state(message: &StoredMessage, now: SystemTime) -> Markup {
     let hidden = message
         .visible_at
         .duration_since(now)
@@ -22,12 +22,17 @@ pub fn state_facts(message: &StoredMessage, now: SystemTime) -> Markup {
         .filter(|left| !left.is_zero());
     let until = date::iso8601(message.visible_at);
     html! {
-        div { dt { "State" } dd {
-            @match hidden {
-                Some(left) => { "hidden, returns in " span data-until=(until) { (duration(left)) } },
-                None => "visible",
-            }
-        } }
+        @match hidden {
+            Some(left) => { "hidden, returns in " span data-until=(until) { (duration(left)) } },
+            None => "visible",
+        }
+    }
+}
+
+/// The facts about a message other than its text.
+pub fn state_facts(message: &StoredMessage, now: SystemTime) -> Markup {
+    html! {
+        div { dt { "State" } dd { (state(message, now)) } }
         div { dt { "Dequeue count" } dd { (message.dequeue_count) } }
         div { dt { "Inserted" } dd { (format::time(message.inserted_at)) } }
         div { dt { "Expires" } dd { (format::time(message.expires_at)) } }

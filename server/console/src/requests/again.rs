@@ -113,8 +113,8 @@ impl Sending {
         }
     }
 
-    /// The request that the visitor edited. Browsers send line breaks as CR LF; the body gets those
-    /// of the recorded one.
+    /// The request that the visitor edited. Browsers send line breaks as CR LF. The body gets the
+    /// line breaks that the body of the recorded request has.
     fn edited(form: &Form) -> Result<Sending> {
         let line_breaks = match form.text("line_breaks") {
             CR_LF => "\r\n",

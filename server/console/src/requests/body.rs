@@ -93,8 +93,9 @@ pub fn shown(record: &Record) -> Option<[ShownBody; 2]> {
     Some([request, response])
 }
 
-/// The request's body, if it was kept whole, is a text of at most `bytes_max` bytes in UTF-8 without
-/// secrets, and can pass through a form, where line breaks are either all LF or all CR LF.
+/// The request's body as text. `None` unless it was kept whole, is UTF-8 without secrets, and has
+/// at most `bytes_max` bytes. Also `None` if a form would change its line breaks: they must be all
+/// LF or all CR LF.
 pub fn whole_request_text(record: &Record, bytes_max: usize) -> Option<String> {
     let [sent, _] = record.bodies()?;
     let text = str::from_utf8(&sent.bytes).ok()?;

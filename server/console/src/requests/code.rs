@@ -82,7 +82,7 @@ fn quoted(text: &str) -> String {
     let is_control = |c: char| c.is_control() && !['\n', '\t'].contains(&c);
     if text.contains(is_control) {
         // A control character would not survive being copied to a terminal, or would act on it.
-        // Known to bash, ksh and zsh.
+        // bash, ksh and zsh read escapes in this form of quotes.
         let escaped = text.chars().map(|c| match c {
             '\\' | '\'' => format!("\\{c}"),
             '\r' => "\\r".to_owned(),

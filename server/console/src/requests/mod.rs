@@ -12,7 +12,7 @@ mod groups;
 mod har;
 mod list;
 mod live;
-mod related;
+pub mod related;
 pub mod rows;
 mod whole_body;
 

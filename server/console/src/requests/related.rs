@@ -94,6 +94,17 @@ pub fn met(console: &Console, record: &Record) -> Markup {
     }
 }
 
+/// The last request that changed a resource, which is named as in its path.
+pub fn last_change(console: &Console, service: ServiceKind, account: &str, path: &str) -> Markup {
+    let found = console.requests.latest(1, |record| {
+        record.service == service
+            && record.account.as_deref() == Some(account)
+            && changed(record).is_some_and(|changed| changed == path)
+            && console.shows_request(record)
+    });
+    change(found.first().map(|record| &**record))
+}
+
 fn change(by: Option<&Record>) -> Markup {
     html! {
         @match by {

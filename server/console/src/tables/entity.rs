@@ -5,13 +5,18 @@ use crate::form::Form;
 use crate::format::{self, cut};
 use crate::layout;
 use crate::links::{self, entity_path};
-use crate::respond::{Done, Html, Page, SeeOther, Visit, made, written};
+use crate::requests::related;
+use crate::respond::{Done, Html, Page, Refusal, SeeOther, Visit, made, written};
 use crate::tables::transactions;
 use crate::value_text::{CELL_BYTES_SHOWN, TYPES, display, edit_text, parse, type_name};
 use axum::Extension;
+use axum::body::Body;
 use axum::extract::{Path, State};
+use axum::http::{Response, StatusCode};
+use axum::response::IntoResponse;
 use lazurite_base::units;
 use lazurite_protocol::response::error::{Failure, Result};
+use lazurite_protocol::service_kind::ServiceKind;
 use lazurite_table::{ETag, Entity, IfMatch, Operation, Value, Write};
 use maud::{Markup, html};
 use std::ops::Range;
@@ -19,8 +24,10 @@ use std::sync::Arc;
 
 /// Maximum length in bytes of a value that the form shows at once.
 const VALUE_BYTES_MAX: usize = 4 << 10;
-/// Number of empty rows in the form, for new properties.
-const EMPTY_ROWS: usize = 3;
+/// Number of empty rows in the form of a new entity, and in that of a stored one, for new
+/// properties.
+const EMPTY_ROWS_NEW: usize = 3;
+const EMPTY_ROWS_STORED: usize = 1;
 
 pub async fn new(
     State(console): State<Arc<Console>>,
@@ -31,7 +38,13 @@ pub async fn new(
         h1 { "New entity" }
         (entity_form(&console, &account, &table, None, &FormPart::default()))
     };
-    Ok(layout::page(&console, "Tables", "New entity", content))
+    Ok(layout::page_in(
+        &console,
+        &account,
+        "Tables",
+        "New entity",
+        content,
+    ))
 }
 
 fn entity_trail(account: &str, table: &str, name: &str) -> Markup {
@@ -58,13 +71,13 @@ pub async fn page(
 
 fn entity_page(console: &Console, account: &str, table: &str, visit: &Visit) -> Result<Html> {
     let (partition_key, row_key) = (visit.parameter("pk"), visit.parameter("rk"));
-    let services = console.services();
+    let (services, stored) = console.at(account)?;
     let tables = &services.tables;
-    let entity = tables.get_entity(account, table, &partition_key, &row_key)?;
+    let entity = tables.get_entity(stored, table, &partition_key, &row_key)?;
     let content = html! {
         (entity_trail(account, table, &entity.row_key))
         h1 { (cut(&entity.partition_key, 200)) " / " (cut(&entity.row_key, 200)) }
-        (layout::note(visit))
+        (layout::note(console, visit))
         (transactions::note(visit, account, table))
         dl.facts {
             div { dt { "Timestamp" } dd { (entity.timestamp.to_full_text().to_string()) } }
@@ -82,7 +95,13 @@ fn entity_page(console: &Console, account: &str, table: &str, visit: &Visit) -> 
             }
         }
     };
-    Ok(layout::page(console, "Tables", &entity.row_key, content))
+    Ok(layout::page_in(
+        console,
+        account,
+        "Tables",
+        &entity.row_key,
+        content,
+    ))
 }
 
 fn keys_of(entity: &Entity) -> Markup {
@@ -161,6 +180,7 @@ fn entity_form(
     let count = entity.map_or(0, |entity| entity.properties.len());
     let shown = entity.map(|entity| part.rows(account, table, entity));
     let (from, rows) = shown.unwrap_or_default();
+    let empty_rows = entity.map_or(EMPTY_ROWS_NEW, |_| EMPTY_ROWS_STORED);
     let path =
         entity.map(|entity| entity_path(account, table, &entity.partition_key, &entity.row_key));
     html! {
@@ -178,8 +198,8 @@ fn entity_form(
                     caption.hidden { "Properties" }
                     thead { tr { th scope="col" { "Property" } th scope="col" { "Type" } th scope="col" { "Value" } } }
                     tbody {
+                        @for _ in 0..empty_rows { (property_row("", "String", "")) }
                         @for row in &rows { (row) }
-                        @for _ in 0..EMPTY_ROWS { (property_row("", "String", "")) }
                     }
                 }
             }
@@ -216,7 +236,7 @@ fn property_row(name: &str, type_name: &str, value: &str) -> Markup {
     let rows = value.lines().count().clamp(1, 12);
     html! {
         tr {
-            td { input name="name" value=(name) aria-label=(format!("Name of {label}")) autocomplete="off"; }
+            td { input name="name" value=(name) placeholder="new property" aria-label=(format!("Name of {label}")) autocomplete="off"; }
             td { select name="type" aria-label=(format!("Type of {label}")) { @for known in TYPES { option selected[known == type_name] { (known) } } } }
             // Browsers drop a line break at the beginning of a text area.
             td { textarea name="value" rows=(rows) aria-label=(format!("Value of {label}")) { "\n" (value) } }
@@ -246,14 +266,16 @@ fn properties(form: &Form, before: Option<&Entity>) -> Result<Vec<(String, Value
     let (kept, behind): (Vec<_>, Vec<_>) = kept.partition(|(index, _)| *index < until);
     let owned = |(_, property): (usize, &(String, Value))| property.clone();
     let mut properties: Vec<_> = kept.into_iter().map(owned).collect();
-    for ((name, type_name), text) in fields.filter(|((name, _), _)| !name.is_empty()) {
+    let fields = fields.enumerate();
+    for (index, ((name, type_name), text)) in fields.filter(|(_, ((name, _), _))| !name.is_empty())
+    {
         let text = text.replace("\r\n", "\n");
         let value = parse(type_name, &text).ok_or_else(|| {
             let message = format!(
                 "'{}' is not a value of the type {type_name} (property {name}).",
                 &text[..text.floor_char_boundary(100)]
             );
-            Failure::new(400, "InvalidInput", message)
+            Failure::new(400, "InvalidInput", message).with("Field", format!("value:{index}"))
         })?;
         let old = before.and_then(|entity| entity.property(name));
         let is_unchanged = match (&value, old) {
@@ -271,6 +293,119 @@ pub async fn save(
     State(console): State<Arc<Console>>,
     Path((account, table)): Path<(String, String)>,
     Extension(form): Extension<Form>,
+) -> Page<Response<Body>> {
+    let saved = stored_form(
+        console.clone(),
+        (account.clone(), table.clone()),
+        form.clone(),
+    )
+    .await;
+    match saved {
+        Err(Refusal(failure)) if failure.status == StatusCode::PRECONDITION_FAILED => {
+            let page = made(console, move |console| {
+                conflict_page(console, (&account, &table), &form, failure)
+            });
+            Ok((StatusCode::PRECONDITION_FAILED, page.await?).into_response())
+        }
+        Err(Refusal(failure)) if failure.code == "EntityAlreadyExists" => {
+            Err(Refusal(failure.with("Field", "rk")))
+        }
+        saved => Ok(saved?.into_response()),
+    }
+}
+
+/// The page of an entity that was changed since its form was made: both versions, and the form
+/// again, which now replaces the stored one.
+fn conflict_page(
+    console: &Console,
+    (account, table): (&str, &str),
+    form: &Form,
+    failure: Failure,
+) -> Result<Html> {
+    let (partition_key, row_key) = (form.text("pk"), form.text("rk"));
+    let (services, name) = console.at(account)?;
+    let Ok(stored) = services
+        .tables
+        .get_entity(name, table, partition_key, row_key)
+    else {
+        return Err(failure);
+    };
+    let mine = Entity::new(partition_key, row_key, properties(form, Some(&stored))?);
+    let resource = format!(
+        "{table}(PartitionKey='{}',RowKey='{}')",
+        partition_key.replace('\'', "''"),
+        row_key.replace('\'', "''")
+    );
+    let by = related::last_change(console, ServiceKind::Table, name, &resource);
+    let rows = format::fitting_rows(differences(&mine, &stored).into_iter());
+    let content = html! {
+        (entity_trail(account, table, row_key))
+        h1 { "Changed since you opened it" }
+        p.alert role="alert" data-conflict { "Another client saved " (cut(row_key, 200)) " meanwhile, so yours was not saved (" (failure.code) ")." }
+        p { "Changed last by " (by) "." }
+        div.scroll.wide tabindex="0" role="region" aria-label="Both versions" { table {
+            caption.hidden { "Both versions" }
+            thead { tr { th scope="col" { "Property" } th scope="col" { "Yours" } th scope="col" { "Stored now" } } }
+            tbody { @for row in &rows { (row) } }
+        } }
+        p.actions { a.quiet.button href=(entity_path(account, table, partition_key, row_key)) { "Keep the stored version" } }
+        h2 { "Yours" }
+        (form_of(console, (account, table), form, &stored))
+    };
+    Ok(layout::page_in(
+        console, account, "Tables", row_key, content,
+    ))
+}
+
+/// A row for each property that differs.
+fn differences(mine: &Entity, stored: &Entity) -> Vec<Markup> {
+    let mut names: Vec<&String> = mine
+        .properties
+        .iter()
+        .chain(&stored.properties)
+        .map(|(name, _)| name)
+        .collect();
+    names.sort();
+    names.dedup();
+    let differing = names
+        .into_iter()
+        .filter(|name| mine.property(name) != stored.property(name));
+    let cell = |value: Option<&Value>| html! { td { @match value { Some(value) => { (display(value, CELL_BYTES_SHOWN)) " " small { (type_name(value)) } }, None => i { "absent" } } } };
+    differing
+        .map(|name| html! { tr { th scope="row" { (name) } (cell(mine.property(name))) (cell(stored.property(name))) } })
+        .collect()
+}
+
+/// The form as it was sent, with the ETag of the stored entity.
+fn form_of(
+    console: &Console,
+    (account, table): (&str, &str),
+    form: &Form,
+    stored: &Entity,
+) -> Markup {
+    let fields = form
+        .all("name")
+        .zip(form.all("type"))
+        .zip(form.all("value"));
+    html! {
+        form method="post" action=(links::path(&["tables", account, table, "entity"], &[])) {
+            (layout::token(console))
+            (keys_of(stored))
+            @for name in ["keep", "from", "until"] { @for value in form.all(name) { input type="hidden" name=(name) value=(value); } }
+            div.scroll { table.edit {
+                caption.hidden { "Properties" }
+                thead { tr { th scope="col" { "Property" } th scope="col" { "Type" } th scope="col" { "Value" } } }
+                tbody { @for ((name, type_name), value) in fields { (property_row(name, type_name, value)) } }
+            } }
+            button { "Save mine over it" }
+        }
+    }
+}
+
+async fn stored_form(
+    console: Arc<Console>,
+    (account, table): (String, String),
+    form: Form,
 ) -> Page<SeeOther> {
     let (partition_key, row_key) = (form.text("pk").to_owned(), form.text("rk").to_owned());
     let etag = form.get("etag").map(ETag::parse).transpose()?;
@@ -282,11 +417,11 @@ pub async fn save(
         let (write, before) = match etag {
             None => (Write::Insert, None),
             Some(etag) => {
-                let services = console.services();
+                let (services, stored) = console.at(&account)?;
                 let before =
                     services
                         .tables
-                        .get_entity(&account, &table, &partition_key, &row_key)?;
+                        .get_entity(stored, &table, &partition_key, &row_key)?;
                 (Write::Update(IfMatch::ETag(etag)), Some(before))
             }
         };

@@ -89,10 +89,10 @@ pub async fn plan(
             top: Some(1),
             ..Query::default()
         };
-        let services = console.services();
+        let (services, stored) = console.at(&account)?;
         let page = services
             .tables
-            .query_entities(&account, &table, &query, &|| true)?;
+            .query_entities(stored, &table, &query, &|| true)?;
         let (own, azure) = (page.cost.access, page.cost.azure_access);
         let azure = (azure != AccessKind::Nothing).then(|| plan_name(azure));
         Ok(Json(json!({

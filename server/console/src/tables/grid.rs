@@ -2,11 +2,12 @@
 
 use crate::context::Console;
 use crate::format::{self, cut};
-use crate::layout;
 use crate::links::{self, entity_path};
 use crate::respond::{Done, Html, Page, SeeOther, Visit, made, written};
+use crate::tables::filter::OPERATORS;
 use crate::tables::{filter_builder, rows, transactions};
 use crate::value_text::{CELL_BYTES_SHOWN, display, type_name};
+use crate::{layout, selection};
 use axum::extract::{Path, State};
 use lazurite_base::units::count;
 use lazurite_protocol::response::error::{Failure, Result};
@@ -34,7 +35,8 @@ pub async fn delete(
 ) -> Page<SeeOther> {
     let path = links::path(&["tables", &account], &[]);
     written(console, path, Done::Deleted, move |console| {
-        Ok(console.services().tables.delete_table(&account, &table)?)
+        let (services, account) = console.at(&account)?;
+        Ok(services.tables.delete_table(account, &table)?)
     })
     .await
 }
@@ -83,33 +85,30 @@ fn grid_page(console: &Console, account: &str, table: &str, visit: &Visit) -> Re
     let content = html! {
         (layout::trail(&[("Tables", links::path(&["tables", account], &[]))], table))
         h1 { (table) }
-        (layout::note(visit))
+        (layout::note(console, visit))
         (transactions::note(visit, account, table))
         (filter_box((account, table), &filter, &chosen, top))
         (filter_builder::chips(account, table, &filter))
         @if let Ok(rows) = &rows { (names_of_properties(&rows.entities)) }
         @match &rows {
-            Ok(rows) => { (cost(rows)) (entities(console, (account, table), &filter, &chosen, rows)) (limits((account, table), (&filter, &chosen), top, rows)) },
-            Err(failure) => (bad_filter(failure)),
-        }
-        p.actions {
-            a.button href=(links::path(&["tables", account, table, "new"], &[])) { "Insert an entity" }
+            Ok(rows) => { (cost(rows)) (bar((account, table), &filter, rows)) (entities(console, (account, table), &filter, &chosen, rows)) (limits((account, table), (&filter, &chosen), top, rows)) },
+            Err(failure) => { (bad_filter(failure, &filter)) (bar_without_rows(account, table)) },
         }
         (rows::forms(console, account, table, &filter))
         (danger(console, account, table))
         (layout::script("table.js"))
     };
-    Ok(layout::page(console, "Tables", table, content))
+    Ok(layout::page_in(console, account, "Tables", table, content))
 }
 
 fn read_rows(console: &Console, account: &str, table: &str, query: &Query<'_>) -> Result<Rows> {
     let started = Instant::now();
     let deadline = started + QUERY_TIME_MAX;
     let expired = || Instant::now() > deadline;
-    let page = console
-        .services()
+    let (services, stored) = console.at(account)?;
+    let page = services
         .tables
-        .query_entities(account, table, query, &expired)?;
+        .query_entities(stored, table, query, &expired)?;
     let mut entities = page.entities;
     let mut next = page.next;
     let took = started.elapsed();
@@ -178,10 +177,30 @@ fn filter_box((account, table): (&str, &str), filter: &str, columns: &str, top: 
             label.columns-choice { "Columns " input name="columns" value=(columns) placeholder="all" autocomplete="off" spellcheck="false"; }
             @if top != ROWS_DEFAULT { input type="hidden" name="top" value=(top); }
             button { "Query" }
+            a.quiet.button href=(links::path(&["tables", account, table, "settings"], &[])) { "Settings" }
             (filter_builder::fields())
             p.limits data-plan-state role="status" {}
         }
     }
+}
+
+/// The bar above the rows.
+fn bar((account, table): (&str, &str), filter: &str, rows: &Rows) -> Markup {
+    let all = html! { @if filter.is_empty() { "all of the table" } @else { "all that the filter finds" } };
+    let (buttons, all) = if rows.entities.is_empty() {
+        (html! {}, None)
+    } else {
+        (rows::buttons(account, table), Some(all))
+    };
+    selection::bar(new_button(account, table), buttons, all)
+}
+
+fn bar_without_rows(account: &str, table: &str) -> Markup {
+    selection::bar(new_button(account, table), html! {}, None)
+}
+
+fn new_button(account: &str, table: &str) -> Markup {
+    html! { a.button href=(links::path(&["tables", account, table, "new"], &[])) { "New entity" } }
 }
 
 /// The names and types of the page's properties, for the completion in forms.
@@ -272,11 +291,10 @@ fn entities(
     let shown = &wanted[..wanted.len().min(COLUMNS_MAX)];
     html! {
         @if rows.entities.is_empty() { p.empty { "No entity on this page." } } @else {
-            form method="post" action=(links::path(&["tables", account, table, "rows"], &[])) {
+            form #(selection::FORM) method="post" action=(links::path(&["tables", account, table, "rows"], &[])) data-plain {
                 (layout::token(console))
                 input type="hidden" name="filter" value=(filter);
                 (entity_rows((account, table), &rows.entities, shown))
-                (rows::acts(account, table))
             }
             @if columns.len() > shown.len() {
                 p.limits { "Showing " (shown.len()) " of " (columns.len()) " properties; open an entity for all of its own." }
@@ -287,11 +305,11 @@ fn entities(
 
 fn entity_rows((account, table): (&str, &str), entities: &[Entity], columns: &[&str]) -> Markup {
     html! {
-        div.scroll tabindex="0" role="region" aria-label="Entities" {
+        div.scroll.list tabindex="0" role="region" aria-label="Entities" {
             table.grid data-list {
                 caption.hidden { "Entities in storage order" }
                 thead { tr {
-                    th.pick scope="col" { span.hidden { "Selected" } }
+                    (selection::head())
                     @for key in ["PartitionKey", "RowKey"] { th scope="col" { (key) small { "String" } } }
                     @for column in columns { th scope="col" { (column) small { (types(entities, column)) (share(entities, column)) } } }
                     th scope="col" { "Timestamp" small { "DateTime" } }
@@ -307,7 +325,7 @@ fn entity_row(account: &str, table: &str, entity: &Entity, columns: &[&str]) -> 
     let path = entity_path(account, table, partition_key, row_key);
     html! {
         tr {
-            td.pick { input type="checkbox" name="row" value=(rows::selection(entity)) aria-label=(format!("Select {row_key}")); }
+            (selection::cell(&rows::selection(entity), row_key))
             td { (cut(partition_key, CELL_BYTES_SHOWN)) }
             td { a href=(path) { @if row_key.is_empty() { i { "empty" } } @else { (cut(row_key, CELL_BYTES_SHOWN)) } } }
             @for column in columns {
@@ -331,23 +349,42 @@ fn limits(
     html! {
         p.limits {
             "Showing " (count(rows.entities.len() as u64)) " in storage order"
-            @if rows.is_cut { "; the page is full" }
+            @if rows.is_cut { " of " (count(rows.cost.returned as u64)) " that were read: wide rows fill the page" }
             "."
             @if let Some((partition_key, row_key)) = &rows.next {
                 @let path = links::path(&["tables", account, table], &[("filter", filter), ("columns", columns), ("top", &top.to_string())]);
                 @let more = format!("{path}&pk={}&rk={}", links::encode(partition_key), links::encode(row_key));
                 " " a rel="next" href=(more) { "Next page" }
-            } @else { " That is the end." }
+            } @else { " End of list." }
         }
     }
 }
 
-fn bad_filter(failure: &Failure) -> Markup {
+/// A filter that cannot be read, with a mark at the place that the message names, and what it may
+/// hold.
+fn bad_filter(failure: &Failure, filter: &str) -> Markup {
     html! {
         div.alert role="alert" {
             p { b { (failure.code) } " " (failure.message) }
+            @if let Some(at) = position_in(&failure.message, filter) {
+                pre.filter-mistake { (cut(&filter[..at], 300)) mark { (filter[at..].chars().take(20).collect::<String>()) @if at == filter.len() { " " } } }
+            }
+            p {
+                "A condition is a property, an operator and a value: "
+                @for (index, (operator, sign)) in OPERATORS.iter().enumerate() { @if index > 0 { ", " } code { (operator) } " (" (sign) ")" }
+                ". Conditions are joined by " code { "and" } ", " code { "or" } ", " code { "not" } " and parentheses."
+            }
+            p { "Values: " code { "'text'" } ", " code { "42" } ", " code { "42L" } ", " code { "4.2" } ", " code { "true" } ", " code { "datetime'2026-12-01T00:00:00Z'" } ", " code { "guid'…'" } ", " code { "X'00ff'" } "." }
         }
     }
+}
+
+/// The byte in a filter at the position that a message names; `None` if it names none.
+fn position_in(message: &str, filter: &str) -> Option<usize> {
+    let (_, rest) = message.split_once("position ")?;
+    let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+    let at: usize = digits.parse().ok()?;
+    Some(filter.floor_char_boundary(at.min(filter.len())))
 }
 
 fn danger(console: &Console, account: &str, table: &str) -> Markup {

@@ -2,9 +2,9 @@
 
 use crate::context::Console;
 use crate::form::Form;
-use crate::links;
 use crate::lists::{self, Kind, Listed};
-use crate::respond::{Done, Page, SeeOther, Visit, written};
+use crate::respond::{Done, Page, SeeOther, Visit, made, written};
+use crate::{links, resource_tree, selection};
 use axum::Extension;
 use axum::extract::{Path, State};
 use lazurite_protocol::response::error::Result;
@@ -33,20 +33,27 @@ pub async fn page(
 
 fn listed(console: &Console, visit: &Visit, account: &str) -> Result<Listed> {
     let from = visit.parameter("from");
+    let prefix = visit.parameter("prefix").replace('\'', "''");
+    // Names have letters and digits only, which are all below '{'.
+    let filter = format!("TableName ge '{prefix}' and TableName lt '{prefix}{{'");
+    let filter = Some(filter).filter(|_| !prefix.is_empty());
     let query = TableQuery {
+        filter: filter.as_deref(),
         continuation: Some(from.as_str()).filter(|from| !from.is_empty()),
         top: Some(TABLES_SHOWN),
-        ..TableQuery::default()
     };
-    let services = console.services();
+    let (services, stored) = console.at(account)?;
     let service = &services.tables;
-    let page = service.query_tables(account, &query, &|| false)?;
+    let page = service.query_tables(stored, &query, &|| false)?;
+    let counts = resource_tree::counts(page.tables.iter().map(String::as_str), |name, until| {
+        resource_tree::count_entities(&services, stored, name, until)
+    });
     Ok(Listed {
         count: page.tables.len(),
         next: page.next,
         table: html! {
-            thead { tr { th scope="col" { "Name" } } }
-            tbody { @for table in &page.tables { tr { td { a href=(links::path(&["tables", account, table], &[])) { (table) } } } } }
+            thead { tr { (selection::head()) th scope="col" { "Name" } th.number scope="col" { "Entities" } } }
+            tbody { @for (table, count) in page.tables.iter().zip(&counts) { tr { (selection::cell(table, table)) td { a href=(links::path(&["tables", account, table], &[])) { (table) } } td.number { @if let Some(count) = count { (resource_tree::text(*count)) } } } } }
         },
     })
 }
@@ -59,7 +66,30 @@ pub async fn create(
     let table = form.required("table")?.to_owned();
     let path = links::path(&["tables", &account, &table], &[]);
     written(console, path, Done::Created, move |console| {
-        Ok(console.services().tables.create_table(&account, &table)?)
+        let (services, account) = console.at(&account)?;
+        Ok(services.tables.create_table(account, &table)?)
+    })
+    .await
+}
+
+/// Answers the buttons above the list.
+pub async fn act(
+    State(console): State<Arc<Console>>,
+    Path(account): Path<String>,
+    Extension(form): Extension<Form>,
+) -> Page {
+    made(console.clone(), move |_| {
+        lists::propose_deletion(
+            &console,
+            &TABLES,
+            &account,
+            &form,
+            "entities",
+            |console, account, name| {
+                let (services, account) = console.at(account)?;
+                Ok(services.tables.delete_table(account, name)?)
+            },
+        )
     })
     .await
 }

@@ -7,6 +7,7 @@ mod filter_builder;
 mod grid;
 mod list;
 mod rows;
+mod selected;
 mod transactions;
 mod undo;
 
@@ -22,6 +23,7 @@ pub fn routes() -> Router<Arc<Console>> {
             "/_lazurite/tables/{account}",
             get(list::page).post(list::create),
         )
+        .route("/_lazurite/tables/{account}/selected", post(list::act))
         .route("/_lazurite/tables/{account}/{table}", get(grid::page))
         .route(
             "/_lazurite/tables/{account}/{table}/delete",
@@ -30,7 +32,7 @@ pub fn routes() -> Router<Arc<Console>> {
         .route("/_lazurite/tables/{account}/{table}/new", get(entity::new))
         .route(
             "/_lazurite/tables/{account}/{table}/rows",
-            post(rows::delete),
+            post(selected::act),
         )
         .route(
             "/_lazurite/tables/{account}/{table}/rows/change",

@@ -4,6 +4,7 @@
 use crate::context::Console;
 use crate::form::Form;
 use crate::respond::{Done, Page, SeeOther, Visit, text, written};
+use crate::selection::{self, ITEM};
 use crate::tables::{entity_json, transactions};
 use crate::value_text::{TYPES, edit_text, parse};
 use crate::{csv, layout, links};
@@ -52,23 +53,26 @@ pub fn forms(console: &Console, account: &str, table: &str, filter: &str) -> Mar
     }
 }
 
-/// The buttons of the form around the grid, which act on the selected rows.
-pub fn acts(account: &str, table: &str) -> Markup {
+/// The buttons of the bar above the grid.
+pub fn buttons(account: &str, table: &str) -> Markup {
     let path = |name: &str| links::path(&["tables", account, table, "rows", name], &[]);
     html! {
-        p.selected { button.danger { "Delete the selected rows" } span.limits data-selected role="status" {} }
-        details {
-            summary { "Change a property of the selected rows" }
-            div.fields {
-                label { "Property " input name="name" autocomplete="off" list="properties"; }
-                label { "Type " select name="type" { @for known in TYPES { option { (known) } } } }
-                label { "Value " input name="value" autocomplete="off"; }
-                button formaction=(path("change")) { "Change the selected rows" }
-                button.quiet formaction=(path("convert")) { "Convert to this type" }
+        details.drop {
+            summary.quiet.button { "Change…" }
+            div.panel {
+                div.fields {
+                    label { "Property " input name="name" autocomplete="off" list="properties" form=(selection::FORM); }
+                    label { "Type " select name="type" form=(selection::FORM) { @for known in TYPES { option { (known) } } } }
+                    label { "Value " input name="value" autocomplete="off" form=(selection::FORM); }
+                    button formaction=(path("change")) form=(selection::FORM) { "Change the selected rows" }
+                    button.quiet formaction=(path("convert")) form=(selection::FORM) { "Convert to this type" }
+                }
+                p.limits { "Converting writes each value as text and reads it as the new type: 30 becomes '30', and '007' becomes 7. A Double has 15 to 17 digits. A filter finds values of the type that it is written with." }
+                p.limits { "Rows of one partition are changed in one transaction, a hundred at a time: all of them or none, and only if no other client has changed one since this page was made." }
             }
-            p.limits { "Converting writes each value as text and reads it as the new type: 30 becomes '30', and '007' becomes 7. A Double has 15 to 17 digits. A filter finds values of the type that it is written with." }
-            p.limits { "Rows of one partition are changed in one transaction, a hundred at a time: all of them or none, and only if nobody has changed one since this page was made." }
         }
+        (selection::button("copy", "Copy…", false))
+        (selection::button("delete", "Delete…", true))
     }
 }
 
@@ -83,31 +87,14 @@ pub fn selection(entity: &Entity) -> String {
 }
 
 /// The keys and the ETag of each selected row.
-fn selected(form: &Form) -> Result<Vec<(String, String, ETag)>> {
+pub fn selected_rows(form: &Form) -> Result<Vec<(String, String, ETag)>> {
     let keys = |row: &str| {
         let wrong = |_| Failure::new(400, "InvalidInput", "A selected row cannot be read.");
         let (partition_key, row_key, etag): (String, String, String) =
             serde_json::from_str(row).map_err(wrong)?;
         Ok((partition_key, row_key, ETag::parse(&etag)?))
     };
-    form.all("row").map(keys).collect()
-}
-
-/// Deletes the selected rows, unless one was changed in the meantime.
-pub async fn delete(
-    State(console): State<Arc<Console>>,
-    Path((account, table)): Path<(String, String)>,
-    Extension(form): Extension<Form>,
-) -> Page<SeeOther> {
-    let operation = |(partition_key, row_key, etag)| Operation {
-        write: Write::Delete(IfMatch::ETag(etag)),
-        entity: Entity::new(partition_key, row_key, Vec::new()),
-    };
-    let operations = selected(&form)?.into_iter().map(operation).collect();
-    edited(console, (account, table), &form, Done::Deleted, move |_| {
-        Ok(operations)
-    })
-    .await
+    form.all(ITEM).map(keys).collect()
 }
 
 /// Sets a property of the selected rows, unless one was changed in the meantime.
@@ -126,7 +113,7 @@ pub async fn change(
         write: Write::Merge(IfMatch::ETag(etag)),
         entity: Entity::new(partition_key, row_key, vec![(name.clone(), value.clone())]),
     };
-    let operations = selected(&form)?.into_iter().map(operation).collect();
+    let operations = selected_rows(&form)?.into_iter().map(operation).collect();
     edited(console, (account, table), &form, Done::Saved, move |_| {
         Ok(operations)
     })
@@ -144,7 +131,7 @@ pub async fn convert(
         form.required("name")?.to_owned(),
         form.text("type").to_owned(),
     );
-    let rows = selected(&form)?;
+    let rows = selected_rows(&form)?;
     let names = (account.clone(), table.clone());
     edited(
         console,
@@ -152,13 +139,13 @@ pub async fn convert(
         &form,
         Done::Saved,
         move |console| {
-            let services = console.services();
+            let (services, stored) = console.at(&names.0)?;
             let mut operations = Vec::new();
             for (partition_key, row_key, etag) in rows {
                 let entity =
                     services
                         .tables
-                        .get_entity(&names.0, &names.1, &partition_key, &row_key)?;
+                        .get_entity(stored, &names.1, &partition_key, &row_key)?;
                 let Some(value) = entity.property(&name) else {
                     continue;
                 };
@@ -188,6 +175,11 @@ async fn edited(
 ) -> Page<SeeOther> {
     let id = console.edits.next_id();
     let query = [("filter", form.text("filter")), ("edit", &id.to_string())];
+    if form.get(selection::ALL).is_some() {
+        let message =
+            "A property is changed in selected rows: take the mark off the box for all of them.";
+        return Err(Failure::new(400, "TooManyItems", message).into());
+    }
     let path = links::path(&["tables", &account, &table], &query);
     written(console, path, done, move |console| {
         transactions::edit(console, (&account, &table), id, operations(console)?)
@@ -239,8 +231,10 @@ impl Source {
                 .map(|(partition_key, row_key)| (partition_key.as_str(), row_key.as_str())),
             ..Query::default()
         };
-        let tables = &self.console.services().tables;
-        let page = tables.query_entities(&self.account, &self.table, &query, &|| false)?;
+        let (services, stored) = self.console.at(&self.account)?;
+        let page = services
+            .tables
+            .query_entities(stored, &self.table, &query, &|| false)?;
         Ok((page.entities, page.next))
     }
 

@@ -10,7 +10,7 @@ use lazurite_table::{DateTime, Entity, Operation};
 use maud::{Markup, html};
 
 /// Maximum number of operations in a transaction. Source: Performing entity group transactions.
-const TRANSACTION_MAX: usize = 100;
+pub const TRANSACTION_MAX: usize = 100;
 
 /// The result of executing operations.
 pub struct Executed {
@@ -30,6 +30,16 @@ pub fn execute(
 ) -> Executed {
     let mut done = 0;
     let (mut timestamps, mut last) = (Vec::new(), None);
+    let (services, stored) = match console.at(account) {
+        Ok(found) => found,
+        Err(failure) => {
+            let outcome = Err(failure);
+            return Executed {
+                timestamps,
+                outcome,
+            };
+        }
+    };
     while done < operations.len() {
         let partition_key = &operations[done].entity.partition_key;
         let rest = operations[done..].iter().take(TRANSACTION_MAX);
@@ -37,8 +47,7 @@ pub fn execute(
             .take_while(|operation| operation.entity.partition_key == *partition_key)
             .count();
         let batch = &operations[done..done + count];
-        let services = console.services();
-        let executed = services.tables.execute_transaction(account, table, batch);
+        let executed = services.tables.execute_transaction(stored, table, batch);
         let (written, ticket) = match executed {
             Ok(executed) => executed,
             Err(error) => {
@@ -88,12 +97,12 @@ pub fn edit(
     id: u64,
     operations: Vec<Operation>,
 ) -> Result<Ticket> {
-    let services = console.services();
+    let (services, stored) = console.at(account)?;
     let before = operations.iter().map(|Operation { entity, .. }| {
         let (partition_key, row_key) = (&entity.partition_key, &entity.row_key);
         let found = services
             .tables
-            .get_entity(account, table, partition_key, row_key);
+            .get_entity(stored, table, partition_key, row_key);
         found.ok()
     });
     let before: Vec<Option<Entity>> = before.collect();

@@ -48,7 +48,7 @@ fn edit_page(console: &Console, edit: &Edit) -> Html {
             input type="hidden" name="edit" value=(edit.id);
             button { "Undo" }
         }
-        p.limits { "Undoing writes the old values back, if nobody has changed these rows since." }
+        p.limits { "Undo writes the old values back, unless another client has changed these rows since." }
         div.scroll tabindex="0" role="region" aria-label="Changes" { table.diff {
             caption.hidden { "Changes, property by property" }
             thead { tr { th scope="col" { span.hidden { "Side" } } th scope="col" { "Property" } th scope="col" { "Type" } th scope="col" { "Value" } } }
@@ -56,7 +56,7 @@ fn edit_page(console: &Console, edit: &Edit) -> Html {
         } }
         @if rows.len() < edit.changes.len() { p.limits { "Showing " (rows.len()) " of " (edit.changes.len()) " rows." } }
     };
-    layout::page(console, "Tables", "Edit", content)
+    layout::page_in(console, &edit.account, "Tables", "Edit", content)
 }
 
 /// The rows for the properties that differ.

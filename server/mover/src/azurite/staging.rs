@@ -2,6 +2,7 @@
 //! account.
 
 use crate::fields::at;
+use crate::files::without_devices;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -32,7 +33,7 @@ impl Staging<'_> {
     }
 
     pub fn write(&mut self, path: &str, bytes: &[u8]) -> Result<(), String> {
-        let path = self.root.join(path);
+        let path = self.root.join(without_devices(path));
         make_parent(&path)?;
         fs::write(&path, bytes).map_err(|error| at(&path, error))
     }
@@ -41,7 +42,7 @@ impl Staging<'_> {
     pub fn add_line(&mut self, path: &str, line: &str) -> Result<(), String> {
         if self.open.as_ref().is_none_or(|(open, _)| open != path) {
             self.flush()?;
-            let whole = self.root.join(path);
+            let whole = self.root.join(without_devices(path));
             make_parent(&whole)?;
             let file = OpenOptions::new().create(true).append(true).open(&whole);
             let file = file.map_err(|error| at(&whole, error))?;

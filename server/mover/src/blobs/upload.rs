@@ -72,8 +72,8 @@ impl BlobImport<'_> {
             let mut headers = headers.clone();
             headers.push(header("x-ms-blob-type", "BlockBlob"));
             match self.send_part("", &headers, 0, self.length) {
-                // Sent in blocks instead: a service keeps the MD5 that comes with a block list, and
-                // does not compare it with the content.
+                // Sends the content in blocks instead: the service keeps the MD5 that comes with a
+                // block list, and does not compare it with the content.
                 Err(error) if error.code() == "Md5Mismatch" => self.import.note(format!(
                     "{}: its contentMD5 is not that of its content",
                     self.put.path

@@ -215,8 +215,8 @@ impl<'a> BlobCopy<'a> {
         ask(&self.copy.to, ServiceKind::Blob, "HEAD", &self.resource)
     }
 
-    /// The ranges of the blob's content: of a page blob those that were written, of others
-    /// everything.
+    /// The ranges of the blob's content: the written ranges of a page blob, one range for any other
+    /// blob.
     fn ranges(&self) -> Result<Ranges> {
         if !matches!(kind_of(&self.blob.fields)?, Kind::Page) {
             return Ok(vec![(0, self.blob.bytes)]);

@@ -5,13 +5,14 @@
 use crate::auth::Caller;
 use crate::auth::sas::Grant;
 use crate::auth::signature::failed;
-use crate::request::context::ServiceKind;
+use crate::request::context::{Context, ServiceKind};
 use crate::request::permissions::{Letters, RequiredPermissions};
 use crate::response::error::{Failure, Result, common};
 
 /// Refuses operations that the caller may not perform. Always refuses anonymous callers: public
 /// access must be granted before this call.
-pub fn authorize(caller: &Caller, service: ServiceKind, needs: &RequiredPermissions) -> Result<()> {
+pub fn authorize(caller: &Caller, context: &Context, needs: &RequiredPermissions) -> Result<()> {
+    let service = context.service;
     match caller {
         Caller::Owner => Ok(()),
         // Bearers may use the access control lists of containers and queues, but not of tables.
@@ -21,12 +22,26 @@ pub fn authorize(caller: &Caller, service: ServiceKind, needs: &RequiredPermissi
             Err(common::RESOURCE_NOT_FOUND.into())
         }
         Caller::Bearer(_) => Ok(()),
-        Caller::Anonymous => Err(failed(
-            "The request has neither an Authorization header nor a SAS.",
-        )),
+        Caller::Anonymous => Err(failed(no_credentials(context))),
         Caller::Sas(grant) if grant.account_wide => authorize_account_sas(grant, service, needs),
         Caller::Sas(grant) => authorize_service_sas(grant, needs),
     }
+}
+
+/// Why a request has no credentials, as a sentence.
+fn no_credentials(context: &Context) -> String {
+    let parts = ["sv", "ss", "srt", "sr", "sp", "se", "si"];
+    let parts: Vec<&str> = parts
+        .into_iter()
+        .filter(|name| context.query.has(name))
+        .collect();
+    if !parts.is_empty() {
+        let parts = parts.join(", ");
+        return format!("The request has parts of a SAS ({parts}), but not its signature, sig.");
+    }
+    let is_empty = context.headers.get("authorization").is_some();
+    let header = if is_empty { "an empty" } else { "no" };
+    format!("The request has {header} Authorization header, and no SAS.")
 }
 
 fn authorize_account_sas(

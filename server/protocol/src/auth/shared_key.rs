@@ -29,6 +29,9 @@ pub struct SignedRequest<'a> {
     pub context: &'a Context,
 }
 
+/// The longest first word of an `Authorization` header that a refusal repeats.
+const SCHEME_BYTES_MAX: usize = 20;
+
 /// The scheme of an `Authorization` header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
@@ -107,16 +110,39 @@ pub fn verify(request: &SignedRequest<'_>, authorization: &str, keys: &[Vec<u8>]
 }
 
 fn parse(authorization: &str) -> Result<(Scheme, &str, &str)> {
-    let malformed = || Failure::from(common::INVALID_AUTHENTICATION_INFO);
-    let (scheme, credentials) = authorization.split_once(' ').ok_or_else(malformed)?;
+    let (scheme, credentials) = authorization.split_once(' ').unwrap_or((authorization, ""));
     let scheme = match scheme {
         "SharedKey" => Scheme::SharedKey,
         "SharedKeyLite" => Scheme::SharedKeyLite,
-        _ => return Err(malformed()),
+        _ => return Err(unknown_scheme(scheme, credentials)),
     };
-    let (account, signature) = credentials.split_once(':').ok_or_else(malformed)?;
+    let Some((account, signature)) = credentials.split_once(':') else {
+        return Err(malformed(format!(
+            "The Authorization header has the scheme {scheme:?}. Expected after it is ACCOUNT:SIGNATURE."
+        )));
+    };
     let account = account.strip_suffix("-secondary").unwrap_or(account);
     Ok((scheme, account, signature))
+}
+
+/// The refusal of an `Authorization` header with an unknown scheme. Repeats the first word only if
+/// it looks like a scheme: it may be a key or a token.
+fn unknown_scheme(first_word: &str, credentials: &str) -> Failure {
+    let is_scheme_byte = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    let is_scheme = first_word.len() <= SCHEME_BYTES_MAX && first_word.bytes().all(is_scheme_byte);
+    let found = if is_scheme && !credentials.is_empty() {
+        format!("has the scheme '{first_word}'")
+    } else {
+        "has no scheme".to_owned()
+    };
+    malformed(format!(
+        "The Authorization header {found}. Expected is SharedKey ACCOUNT:SIGNATURE, SharedKeyLite ACCOUNT:SIGNATURE or Bearer TOKEN, \
+         in this spelling; or no such header, and a SAS in the URL."
+    ))
+}
+
+fn malformed(detail: String) -> Failure {
+    common::INVALID_AUTHENTICATION_INFO.with("AuthenticationErrorDetail", detail)
 }
 
 fn check_date(context: &Context) -> Result<()> {

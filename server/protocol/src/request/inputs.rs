@@ -1,9 +1,8 @@
 //! The headers and query parameters that operations read, and the treatment of inputs that an
 //! operation does not read.
 //!
-//! The row of an operation names its inputs
-//! (`Operation::reads`). Its handler sees no other
-//! input of the tables below, so an input that a row leaves out is refused or has no effect, as the
+//! The row of an operation names its inputs (`Operation::reads`). Its handler sees no other input
+//! of the tables below, so an input that a row leaves out is refused or has no effect, as the
 //! tables say. Names that are not in the tables pass: credentials, routing, and headers that every
 //! operation takes.
 
@@ -33,8 +32,7 @@ pub enum Unread {
     Condition,
     /// Refused with `400` if the operation changes something: the input would have no effect.
     Refused,
-    /// Compared with the body
-    /// (`Operation::check_content`).
+    /// Compared with the body (`Operation::check_content`).
     Checked,
     /// Ignored, with the reason why that does no harm.
     Ignored(&'static str),

@@ -129,7 +129,7 @@ fn check_access(
         return Ok(());
     }
     match operation.needs(context) {
-        Some(needs) => authorize(caller, context.service, &needs),
+        Some(needs) => authorize(caller, context, &needs),
         None => Ok(()),
     }
 }

@@ -41,7 +41,7 @@ pub struct Source {
 /// Whether a source in the request's own account may be read with the request's credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Credentials {
-    /// Yes, if they are the account key and the source has no credentials. For Copy Blob.
+    /// Yes, if the request has the account key and the source no credentials. For Copy Blob.
     Shared,
     /// No. The source must be public, or its URL or `x-ms-copy-source-authorization` must authorize
     /// the read.
@@ -153,8 +153,8 @@ fn context_of(request: &Request, uri: &Uri) -> Result<Box<Context>> {
         system_now: outer.system_now,
         sas_now: outer.sas_now,
         peer: outer.peer,
-        // Not by the scheme of the URL, which the caller chose: the source is on this server, so
-        // nothing is sent to that URL.
+        // The scheme of the URL, which the caller chose, does not count: the source is on this
+        // server, so nothing is sent to that URL.
         secure: outer.secure,
         request_id: outer.request_id.clone(),
     };
@@ -228,7 +228,7 @@ fn check_readable(request: &Request, context: &Context, container: &str) -> Resu
     if !matches!(caller, Caller::Anonymous) {
         let also = if tags { "t" } else { tags_in_headers(context) };
         let needs = RequiredPermissions { also, ..READ_BLOB };
-        return authorize(&caller, ServiceKind::Blob, &needs);
+        return authorize(&caller, context, &needs);
     }
     if tags || names_version(context) {
         return Err(bearer::wanted());

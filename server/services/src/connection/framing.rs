@@ -50,8 +50,8 @@ pub struct FramingReader {
 pub struct Marks {
     /// The start of the lines of a long head that are kept from the HTTP library at first.
     pub cut: Option<usize>,
-    /// Where a long head has ended, and its index among the heads that were not taken; `None` as
-    /// index if the head is malformed.
+    /// Where a long head has ended, and its index among the heads that are kept; `None` as index if
+    /// the head is malformed.
     pub end: Option<(usize, Option<usize>)>,
 }
 

@@ -21,9 +21,9 @@ pub struct LongHead {
 }
 
 impl LongHead {
-    /// Takes the later lines of a long head out of the buffer. The first `before` bytes of the
+    /// Removes the later lines of a long head from the buffer. The first `before` bytes of the
     /// buffer were there already. Once the head has ended, returns the metadata in these lines,
-    /// with the index of the head among those that were not taken.
+    /// with the index of the head among the heads that `FramingReader` keeps.
     pub fn hold(
         &mut self,
         buffer: &mut ReadBuf<'_>,

@@ -4,8 +4,9 @@ use crate::faults::Faults;
 use crate::faults::kind::Kind;
 use crate::faults::rules::Rule;
 use crate::faults::targets::Targets;
-use crate::request::operation::Operation;
+use crate::request::operation::{Operation, Resource};
 use crate::{blob, queue, table};
+use lazurite_protocol::accounts::{Accounts, Addressed};
 use lazurite_protocol::request::context::ServiceKind;
 use lazurite_protocol::response::error::{Failure, Result};
 use serde_json::{Map, Value, json};
@@ -38,10 +39,11 @@ pub fn show(faults: &Faults) -> Value {
 
 fn show_rule(rule: &Rule) -> Value {
     let mut shown = Map::new();
+    let account = rule.account.as_ref().map(ToString::to_string);
     let texts = [
         ("service", rule.service.map(ServiceKind::label)),
         ("operation", rule.operation),
-        ("account", rule.account.as_deref()),
+        ("account", account.as_deref()),
         ("resource", rule.resource.as_deref()),
     ];
     for (name, text) in texts {
@@ -63,9 +65,9 @@ fn show_rule(rule: &Rule) -> Value {
 
 /// Replaces the rules, the targets or both with those in the body of a PUT. Errors: the body is
 /// malformed; the message names the field, and nothing changes.
-pub fn change(faults: &Faults, body: &[u8]) -> Result<Value> {
+pub fn change(faults: &Faults, accounts: &Accounts, body: &[u8]) -> Result<Value> {
     let (rules, targets) =
-        read(body).map_err(|message| Failure::new(400, "InvalidInput", message))?;
+        read(accounts, body).map_err(|message| Failure::new(400, "InvalidInput", message))?;
     if let Some(rules) = rules {
         faults.set(rules);
     }
@@ -77,9 +79,9 @@ pub fn change(faults: &Faults, body: &[u8]) -> Result<Value> {
 
 /// Adds the rules in the body of a POST after the existing ones. Errors: those of [`change`]; there
 /// would be too many rules.
-pub fn add(faults: &Faults, body: &[u8]) -> Result<Value> {
+pub fn add(faults: &Faults, accounts: &Accounts, body: &[u8]) -> Result<Value> {
     let invalid = |message: String| Failure::new(400, "InvalidInput", message);
-    let (rules, targets) = read(body).map_err(invalid)?;
+    let (rules, targets) = read(accounts, body).map_err(invalid)?;
     if targets.is_some() {
         return Err(invalid("targets: they are replaced by a PUT.".to_owned()));
     }
@@ -109,7 +111,7 @@ pub fn clear(faults: &Faults) -> Value {
 /// The new rules and the new targets; `None` keeps the present ones.
 type Change = (Option<Vec<Rule>>, Option<Targets>);
 
-fn read(body: &[u8]) -> std::result::Result<Change, String> {
+fn read(accounts: &Accounts, body: &[u8]) -> std::result::Result<Change, String> {
     let document: Value = serde_json::from_slice(body)
         .map_err(|error| format!("The body is no JSON document: {error}."))?;
     let (rules, targets) = (document.get("rules"), document.get("targets"));
@@ -120,12 +122,12 @@ fn read(body: &[u8]) -> std::result::Result<Change, String> {
         );
     }
     Ok((
-        rules.map(read_rules).transpose()?,
+        rules.map(|rules| read_rules(accounts, rules)).transpose()?,
         targets.map(Targets::read).transpose()?,
     ))
 }
 
-fn read_rules(rules: &Value) -> std::result::Result<Vec<Rule>, String> {
+fn read_rules(accounts: &Accounts, rules: &Value) -> std::result::Result<Vec<Rule>, String> {
     let rules = rules.as_array().ok_or("rules: it is no list.")?;
     if rules.len() > RULES_MAX {
         return Err(format!(
@@ -135,12 +137,15 @@ fn read_rules(rules: &Value) -> std::result::Result<Vec<Rule>, String> {
     }
     let rules = rules.iter().enumerate();
     rules
-        .map(|(index, rule)| read_rule(rule).map_err(|error| format!("rules[{index}]{error}")))
+        .map(|(index, rule)| {
+            read_rule(accounts, rule).map_err(|error| format!("rules[{index}]{error}"))
+        })
         .collect()
 }
 
-/// An error begins with the path of the field, relative to the rule.
-fn read_rule(rule: &Value) -> std::result::Result<Rule, String> {
+/// An error begins with the path of the field, relative to the rule. A rule that no request can
+/// match is one.
+fn read_rule(accounts: &Accounts, rule: &Value) -> std::result::Result<Rule, String> {
     let fields = rule.as_object().ok_or(": a rule is a JSON object.")?;
     // The counts are accepted and ignored, so that a shown document can be sent back.
     let known = |name: &str| FIELDS.contains(&name) || name == "matched" || name == "hits";
@@ -156,14 +161,21 @@ fn read_rule(rule: &Value) -> std::result::Result<Rule, String> {
         value => Err(format!(".{name}: {value} is no text.")),
     };
     let service = text("service")?.map(service_of).transpose()?;
+    let operation = text("operation")?
+        .map(|name| operation_of(name, service))
+        .transpose()?;
+    let resource = text("resource")?.map(str::to_owned);
+    if let (Some(operation), Some(prefix)) = (operation, &resource) {
+        check_resource(operation, service, prefix)?;
+    }
     let fault = text("fault")?.ok_or(".fault: every rule has one, such as \"503\".")?;
     Ok(Rule {
         service,
-        operation: text("operation")?
-            .map(|name| operation_of(name, service))
+        operation,
+        account: text("account")?
+            .map(|name| account_of(accounts, name))
             .transpose()?,
-        account: text("account")?.map(str::to_owned),
-        resource: text("resource")?.map(str::to_owned),
+        resource,
         probability: probability_of(&rule["probability"])?,
         seed: whole("seed", &rule["seed"], 0)?.map_or_else(random_seed, Ok)?,
         count: whole("count", &rule["count"], 1)?,
@@ -183,20 +195,65 @@ fn service_of(name: &str) -> std::result::Result<ServiceKind, String> {
     })
 }
 
+fn account_of(accounts: &Accounts, name: &str) -> std::result::Result<Addressed, String> {
+    accounts.find(name).ok_or_else(|| {
+        let names: Vec<_> = accounts.names().collect();
+        format!(
+            ".account: \"{name}\" is no account of this server. There are {}, and ACCOUNT--FORK for a fork.",
+            names.join(", ")
+        )
+    })
+}
+
+/// Refuses a beginning of the path that no request for the operation has.
+fn check_resource(
+    operation: &str,
+    service: Option<ServiceKind>,
+    prefix: &str,
+) -> std::result::Result<(), String> {
+    let mut found = rows()
+        .filter(|(of, name, _)| *name == operation && service.is_none_or(|service| service == *of));
+    if found.any(|(_, _, resource)| may_begin(resource, prefix)) {
+        return Ok(());
+    }
+    let why = if rows()
+        .any(|(_, name, resource)| name == operation && resource == Resource::TableBatch)
+    {
+        " The path of a transaction is $batch: its table stands in its body."
+    } else {
+        ""
+    };
+    Err(format!(
+        ".resource: no path of {operation} begins with \"{prefix}\".{why}"
+    ))
+}
+
+/// Whether the path of a request for such a resource may begin with `prefix`.
+fn may_begin(resource: Resource, prefix: &str) -> bool {
+    let agrees = |path: &str| path.starts_with(prefix);
+    match resource {
+        Resource::Service => prefix.is_empty(),
+        Resource::Container | Resource::Queue => !prefix.trim_end_matches('/').contains('/'),
+        Resource::Tables => agrees("Tables()"),
+        Resource::TableName => agrees("Tables(") || prefix.starts_with("Tables("),
+        Resource::TableBatch => agrees("$batch"),
+        Resource::Account
+        | Resource::Blob
+        | Resource::Messages
+        | Resource::Message
+        | Resource::Table
+        | Resource::Entity
+        | Resource::BelowTable => true,
+    }
+}
+
 /// The REST name of an operation of `service`, or of any service if `service` is `None`.
 fn operation_of(
     name: &str,
     service: Option<ServiceKind>,
 ) -> std::result::Result<&'static str, String> {
-    let of = |service: ServiceKind| match service {
-        ServiceKind::Blob => name_in(blob::operations::OPERATIONS, name),
-        ServiceKind::Queue => name_in(queue::operations::OPERATIONS, name),
-        ServiceKind::Table => name_in(table::operations::OPERATIONS, name),
-    };
-    let found = match service {
-        Some(service) => of(service),
-        None => ServiceKind::ALL.into_iter().find_map(of),
-    };
+    let mut of_service = rows().filter(|(of, _, _)| service.is_none_or(|service| service == *of));
+    let found = of_service.find_map(|(_, row, _)| (row == name).then_some(row));
     found.ok_or_else(|| {
         let near = near_operation(name);
         let near = near.map_or(String::new(), |near| format!(" {near} is one."));
@@ -218,14 +275,21 @@ fn near_operation(name: &str) -> Option<&'static str> {
 
 /// The REST names of the operations of all services. Some occur more than once.
 pub fn operations() -> impl Iterator<Item = &'static str> {
-    let blobs = blob::operations::OPERATIONS.iter().map(|row| row.name);
-    let queues = queue::operations::OPERATIONS.iter().map(|row| row.name);
-    let tables = table::operations::OPERATIONS.iter().map(|row| row.name);
-    blobs.chain(queues).chain(tables)
+    rows().map(|(_, name, _)| name)
 }
 
-fn name_in<R>(rows: &[Operation<R>], name: &str) -> Option<&'static str> {
-    rows.iter().map(|row| row.name).find(|row| *row == name)
+/// The operations of all services: service, REST name, resource.
+fn rows() -> impl Iterator<Item = (ServiceKind, &'static str, Resource)> {
+    fn of<R>(
+        service: ServiceKind,
+        rows: &'static [Operation<R>],
+    ) -> impl Iterator<Item = (ServiceKind, &'static str, Resource)> {
+        rows.iter()
+            .map(move |row| (service, row.name, row.resource))
+    }
+    of(ServiceKind::Blob, blob::operations::OPERATIONS)
+        .chain(of(ServiceKind::Queue, queue::operations::OPERATIONS))
+        .chain(of(ServiceKind::Table, table::operations::OPERATIONS))
 }
 
 fn probability_of(value: &Value) -> std::result::Result<f64, String> {
@@ -256,6 +320,18 @@ fn random_seed() -> std::result::Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn accounts() -> Accounts {
+        Accounts::parse("a:AAAA;b:AAAA").unwrap()
+    }
+
+    fn change(faults: &Faults, body: &[u8]) -> Result<Value> {
+        super::change(faults, &accounts(), body)
+    }
+
+    fn add(faults: &Faults, body: &[u8]) -> Result<Value> {
+        super::add(faults, &accounts(), body)
+    }
 
     #[test]
     fn rules_are_shown_as_they_were_set() {
@@ -290,6 +366,42 @@ mod tests {
     }
 
     #[test]
+    fn a_rule_that_can_hit_nothing_is_refused_and_others_are_not() {
+        let read = |service: &str, operation: &str, resource: &str| {
+            let rule = json!({
+                "service": service, "operation": operation, "resource": resource, "fault": "503"
+            });
+            read_rule(&accounts(), &rule).map(drop)
+        };
+        let refusal = read("table", "Batch", "Customers").unwrap_err();
+        assert!(
+            refusal.ends_with("The path of a transaction is $batch: its table stands in its body.")
+        );
+        for (service, operation, resource, is_possible) in [
+            ("table", "Batch", "$batch", true),
+            ("table", "Batch", "$b", true),
+            ("table", "CreateTable", "Tables", true),
+            ("table", "CreateTable", "Customers", false),
+            ("table", "DeleteTable", "Tables('Customers')", true),
+            ("table", "DeleteTable", "Customers", false),
+            ("table", "InsertEntity", "Customers", true),
+            ("blob", "ListContainers", "photos", false),
+            ("blob", "CreateContainer", "photos", true),
+            ("blob", "CreateContainer", "photos/2026", false),
+            ("blob", "PutBlob", "photos/2026", true),
+            ("queue", "PutMessage", "work/messages", true),
+            ("queue", "CreateQueue", "work/messages", false),
+        ] {
+            let found = read(service, operation, resource);
+            assert_eq!(
+                found.is_ok(),
+                is_possible,
+                "{operation} {resource}: {found:?}"
+            );
+        }
+    }
+
+    #[test]
     fn rules_are_added_and_removed_and_the_counts_of_others_go_on() {
         let faults = Faults::new(false, false);
         let rule = |seed: u64| json!({ "rules": [{ "fault": "503", "seed": seed }] }).to_string();
@@ -311,7 +423,8 @@ mod tests {
     #[test]
     fn rules_and_targets_are_replaced_each_by_itself() {
         let faults = Faults::new(false, true);
-        let change = |body: Value| super::change(&faults, body.to_string().as_bytes()).unwrap();
+        let change =
+            |body: Value| super::change(&faults, &accounts(), body.to_string().as_bytes()).unwrap();
         let set = change(json!({ "rules": [{ "fault": "503" }] }));
         assert_eq!(set["targets"]["blobRequests"], 500);
         let set = change(json!({ "targets": { "blobRequests": 5 } }));
@@ -350,6 +463,8 @@ mod tests {
             (with("service", json!("file")), "rules[1].service:"),
             (with("operation", json!("PutBlobs")), "rules[1].operation:"),
             (with("account", json!(1)), "rules[1].account:"),
+            (with("account", json!("c")), "rules[1].account: \"c\""),
+            (with("account", json!("a--F")), "rules[1].account: \"a--F\""),
             (with("resource", json!([])), "rules[1].resource:"),
             (with("probability", json!(1.5)), "rules[1].probability:"),
             (with("probability", json!("often")), "rules[1].probability:"),
@@ -369,6 +484,6 @@ mod tests {
         }
         let other_service =
             json!({ "rules": [{ "service": "queue", "operation": "PutBlob", "fault": "503" }] });
-        assert!(read(other_service.to_string().as_bytes()).is_err());
+        assert!(read(&accounts(), other_service.to_string().as_bytes()).is_err());
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::faults::kind::{Fault, Kind};
 use crate::faults::targets::Targets;
+use lazurite_protocol::accounts::Addressed;
 use lazurite_protocol::request::context::{Context, ServiceKind};
 use percent_encoding::percent_decode_str;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,7 +14,8 @@ pub struct Rule {
     pub service: Option<ServiceKind>,
     /// The REST name of the operation.
     pub operation: Option<&'static str>,
-    pub account: Option<String>,
+    /// The account in all stores, or in one fork.
+    pub account: Option<Addressed>,
     /// A prefix of the decoded path after the account, without its first slash.
     pub resource: Option<String>,
     pub probability: f64,
@@ -33,10 +35,11 @@ impl Rule {
         self.service
             .is_none_or(|service| service == context.service)
             && self.operation.is_none_or(|name| name == operation)
-            && self
-                .account
-                .as_ref()
-                .is_none_or(|name| *name == context.account)
+            && self.account.as_ref().is_none_or(|named| {
+                named.account == context.account
+                    && (named.fork.is_none() || named.fork == context.fork)
+                    && (!named.secondary || context.secondary)
+            })
             && self.resource.as_ref().is_none_or(|prefix| {
                 let decoded = percent_decode_str(&context.resource).decode_utf8_lossy();
                 decoded.starts_with(prefix.as_str())
@@ -139,7 +142,7 @@ impl Faults {
         has_targets.then(|| self.all_targets())
     }
 
-    /// The targets, even if none is set.
+    /// The targets, which may be empty.
     pub fn all_targets(&self) -> Arc<Targets> {
         let targets = self.targets.read().unwrap_or_else(PoisonError::into_inner);
         targets.clone()

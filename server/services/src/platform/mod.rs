@@ -17,7 +17,7 @@ mod windows;
 use lazurite_engine::fs::{DiskFs, Fs};
 use std::path::Path;
 
-pub use lazurite_engine::fs::patiently;
+pub use lazurite_engine::fs::{patiently, sync};
 #[cfg(target_os = "linux")]
 pub use linux::{listener, memory_bytes, process_name, process_start, resident_bytes};
 #[cfg(not(target_os = "linux"))]

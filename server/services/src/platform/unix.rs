@@ -22,7 +22,7 @@ pub const SETTINGS_IN_HOME: &str = if cfg!(target_os = "macos") {
     ".config"
 };
 
-/// The signals that end the program orderly, and the one that makes it reload files.
+/// The signals at which the program ends in good order, and the one at which it reloads files.
 #[derive(Debug)]
 pub struct Signals {
     interrupt: Stream,

@@ -14,8 +14,9 @@ use tokio::signal::windows::{
 /// The directory for settings, relative to the user's home, if `APPDATA` is not set.
 pub const SETTINGS_IN_HOME: &str = "AppData/Roaming";
 
-/// The events that end the program orderly. Not the end of a user's session, which only services
-/// get: it does not name the user. Other programs get the event of a closed window then.
+/// The events at which the program ends in good order. The end of a user's session is not among
+/// them: only services get that event, and it does not name the user. Other programs then get the
+/// event of a closed window.
 #[derive(Debug)]
 pub struct Signals {
     interrupt: CtrlC,

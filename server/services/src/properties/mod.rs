@@ -125,6 +125,15 @@ impl PropertiesStore {
         Ok(ticket)
     }
 
+    /// Replaces the parts of the properties that a document sets, as Set Service Properties does.
+    pub fn change(&self, service: ServiceKind, account: &str, document: &[u8]) -> Result<Ticket> {
+        apply(
+            self,
+            (service, account),
+            Change::read(service, &parse_xml(document)?)?,
+        )
+    }
+
     fn slot(&self, service: ServiceKind, account: &str) -> &Slot {
         let slots = self.slots.get(account);
         &slots.expect("a request's account is a configured one")[service as usize]
@@ -159,27 +168,29 @@ async fn change_properties(
     change: Change,
 ) -> Result<Response<Body>> {
     let writers = store.services.writers.clone();
-    blocking_pool::change(&writers, move || apply(&store, &context, change))
-        .await?
-        .await?;
+    let apply = move || apply(&store, (context.service, &context.account), change);
+    blocking_pool::change(&writers, apply).await?.await?;
     Ok(empty(202))
 }
 
-fn apply(store: &PropertiesStore, context: &Context, change: Change) -> Result<Ticket> {
+fn apply(
+    store: &PropertiesStore,
+    (service, account): (ServiceKind, &str),
+    change: Change,
+) -> Result<Ticket> {
     let services = &store.services;
-    let slot = store.slot(context.service, &context.account);
+    let slot = store.slot(service, account);
     let _changing = slot.begin_change();
     let mut properties = ServiceProperties::clone(&slot.get());
     change.apply_to(&mut properties);
-    let account = &context.account;
     if properties.logging.is_on() {
         make_container(services, account, LOGS_CONTAINER)?;
     }
-    metrics_tables::make_tables(&services.tables, account, context.service, &properties)?;
-    if context.service == ServiceKind::Blob && properties.static_website.enabled {
+    metrics_tables::make_tables(&services.tables, account, service, &properties)?;
+    if service == ServiceKind::Blob && properties.static_website.enabled {
         make_container(services, account, WEBSITE_CONTAINER)?;
     }
-    let ticket = write_properties(services, context.service, account, &properties)?;
+    let ticket = write_properties(services, service, account, &properties)?;
     slot.set(properties);
     Ok(ticket)
 }

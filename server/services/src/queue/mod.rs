@@ -35,7 +35,7 @@ pub fn handle(
         message_id,
     } = route?;
     if let Some(needs) = operation.needs(&context) {
-        authorize(&caller, context.service, &needs)?;
+        authorize(&caller, &context, &needs)?;
     }
     let body = operation.check_content(&context, body, state.loose)?;
     operation.admit(&mut context, state.loose)?;

@@ -140,34 +140,44 @@ pub enum Unmatched {
     Condition,
 }
 
-/// The rows of a service by resource and `comp`. Saves a request the search through all rows, which
-/// are large.
-pub struct Index<R: 'static>(HashMap<(Resource, &'static str), Vec<&'static Operation<R>>>);
+/// The rows of a service, to be found without a search through all of them: they are large.
+pub struct Index<R: 'static> {
+    rows: &'static [Operation<R>],
+    /// By resource, `comp` and method.
+    by_method: HashMap<(Resource, &'static str, &'static str), Vec<&'static Operation<R>>>,
+}
 
 impl<R> Index<R> {
     pub fn of(rows: &'static [Operation<R>]) -> Index<R> {
-        let mut index: HashMap<_, Vec<_>> = HashMap::new();
+        let mut by_method: HashMap<_, Vec<_>> = HashMap::new();
         for row in rows {
-            index.entry((row.resource, row.comp)).or_default().push(row);
+            for &method in row.methods {
+                let key = (row.resource, row.comp, method);
+                by_method.entry(key).or_default().push(row);
+            }
         }
-        Index(index)
+        Index { rows, by_method }
     }
 
     /// The first row that matches a request.
     pub fn find(&self, asked: &Asked) -> std::result::Result<&'static Operation<R>, Unmatched> {
-        let rows = self.0.get(&(asked.resource, asked.comp));
-        let rows = rows.into_iter().flatten();
-        let mut unmatched = Unmatched::Comp;
-        for row in rows.filter(|row| [asked.restype, ANY].contains(&row.restype)) {
-            if !row.methods.contains(&asked.method) {
-                unmatched = unmatched.max(Unmatched::Method);
-            } else if !(row.when)(asked) {
-                unmatched = Unmatched::Condition;
-            } else {
-                return Ok(row);
-            }
-        }
-        Err(unmatched)
+        let key = (asked.resource, asked.comp, asked.method);
+        let mut rows = self.by_method.get(&key).into_iter().flatten();
+        rows.find(|row| row.has_restype(asked.restype) && (row.when)(asked))
+            .copied()
+            .ok_or_else(|| self.unmatched(asked))
+    }
+
+    fn unmatched(&self, asked: &Asked) -> Unmatched {
+        let rows = self.rows.iter().filter(|row| {
+            (row.resource, row.comp) == (asked.resource, asked.comp)
+                && row.has_restype(asked.restype)
+        });
+        let reached = rows.map(|row| match row.methods.contains(&asked.method) {
+            true => Unmatched::Condition,
+            false => Unmatched::Method,
+        });
+        reached.max().unwrap_or(Unmatched::Comp)
     }
 }
 
@@ -334,6 +344,10 @@ impl<R> Operation<R> {
         log_class: LogClass::Delete,
         ..Operation::WRITE
     };
+
+    fn has_restype(&self, restype: &str) -> bool {
+        [restype, ANY].contains(&self.restype)
+    }
 
     pub fn facts(&self, context: &Context) -> Facts {
         let name = match self.log_name {

@@ -1,11 +1,12 @@
 //! The directories of stores: their places, which of them are in use, and the removal of the
 //! others.
 //!
-//! The file `STORES.list` names the current store and the snapshots by the numbers of their directories
-//! in `stores/`. A data directory without the file has its store at its top, as in older releases.
-//! The file is written before the first numbered directory is made, so numbered directories without
-//! the file mean damage. Directories that the file does not name are remains: of an operation that
-//! a kill interrupted, or of forks. The next start removes them once the current store is open.
+//! The file `STORES.list` names the current store and the snapshots by the numbers of their
+//! directories in `stores/`. A data directory without the file has its store at its top, as in
+//! older releases. The file is written before the first numbered directory is made, so numbered
+//! directories without the file mean damage. Directories that the file does not name are remains:
+//! of an operation that a kill interrupted, or of forks. The next start removes them once the
+//! current store is open.
 //!
 //! While the store at the top is open, its lock is the lock of the data directory. Otherwise,
 //! [`Directories`] holds the lock.

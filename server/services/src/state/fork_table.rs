@@ -22,6 +22,8 @@ pub struct ForkFacts {
     pub made_at: SystemTime,
     /// The time since the last request began or was last seen under way.
     pub idle: Duration,
+    /// The fork ends once it has been idle for this long.
+    pub lifetime: Duration,
     /// The number of the fork's directory.
     pub number: StoreNumber,
 }
@@ -121,6 +123,7 @@ impl Forks {
             source: fork.source.clone(),
             made_at: fork.made_at,
             idle: self.idle(fork),
+            lifetime: self.settings.lifetime,
             number: fork.store.number,
         }
     }

@@ -2,8 +2,8 @@
 //! names of all accounts, as `ACCOUNT--FORK` with the account's own key.
 //!
 //! A fork shares the files of its source by hard links and keeps no WAL. It ends with the process,
-//! when it is released, or when no request has used it for a while. The file `STORES.list` does not name
-//! its directory, so if a kill has left the directory, the next start removes it.
+//! when it is released, or when no request has used it for a while. The file `STORES.list` does not
+//! name its directory, so if a kill has left the directory, the next start removes it.
 
 use crate::services::Services;
 use crate::state::data_directory::{FORK_DURABILITY, FORK_LOG_BYTES_MAX};

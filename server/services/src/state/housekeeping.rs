@@ -13,8 +13,8 @@ const SWEEP_STEPS_MAX: u32 = 64;
 
 /// Interval at which expired data is removed from stores other than forks.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
-/// Interval at which expired data is removed from a fork. It is longer, because forks end soon and
-/// there may be many.
+/// Interval at which expired data is removed from a fork. It is longer than that of the other
+/// stores, because forks end soon and there may be many.
 const FORK_SWEEP_INTERVAL: Duration = Duration::from_secs(15);
 
 /// The background tasks of one store.

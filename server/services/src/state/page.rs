@@ -102,6 +102,7 @@ pub fn shown_fork(fork: &ForkFacts) -> Value {
         "from": fork.source.snapshot(),
         "time": date::iso8601(fork.made_at),
         "idleSeconds": fork.idle.as_secs(),
+        "lifetimeSeconds": fork.lifetime.as_secs(),
     })
 }
 

@@ -58,9 +58,9 @@ pub struct Secondary {
 #[derive(Debug, Default)]
 struct Copies {
     present: VecDeque<Arc<Copied>>,
-    /// Requests no longer find these, but a request that found one earlier may still open it.
+    /// Copies that requests no longer find. A request that found one earlier may still open it.
     retired: Vec<Arc<Copied>>,
-    /// No request opens these any more, but some may still read them.
+    /// Copies that no request opens any more. Some requests may still read them.
     ending: Vec<EndingCopy>,
     made: u64,
 }

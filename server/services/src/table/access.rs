@@ -17,7 +17,7 @@ pub fn check_access(
     table: &str,
 ) -> Result<()> {
     if let Some(needs) = operation.needs(context) {
-        authorize(caller, context.service, &needs)?;
+        authorize(caller, context, &needs)?;
     }
     if !operation.on_analytics_data && is_metrics_table(table) {
         return Err(common::AUTHORIZATION_FAILURE.into());

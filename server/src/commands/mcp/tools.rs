@@ -236,8 +236,8 @@ impl McpServer {
     }
 
     /// Check a design of tables: keys, made-up entities, access patterns and what each must hold.
-    /// Builds it in a fork of the store, which is then removed. Answers plan, rows examined, requests
-    /// and price of each pattern, the hottest partition of each table, and what fails.
+    /// Builds it in a fork of the store, which is then removed. Answers plan, rows examined,
+    /// requests and price of each pattern, the hottest partition of each table, and what fails.
     #[tool(annotations(read_only_hint = true, open_world_hint = false))]
     fn check_design(&self, Parameters(Design { toml }): Parameters<Design>) -> Answer {
         let prices = Prices::default();

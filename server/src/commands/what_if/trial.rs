@@ -99,8 +99,8 @@ impl Trial<'_> {
         self.ask_pages(table, filter, top, enough, &mut |_| {})
     }
 
-    /// Reads pages until there are as many of them, and as many entities, as the client of the
-    /// record read.
+    /// Reads pages to the last one, or until it has as many pages and entities as the client of the
+    /// record had.
     fn ask_pages(
         &self,
         table: &str,

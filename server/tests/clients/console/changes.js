@@ -33,9 +33,13 @@ describe("blobs, queues and tables in the console", () => {
     await page.goto(page.url());
     await sales.updateEntity({ partitionKey: "console", rowKey, Serial: 43 }, "Replace");
     await page.getByRole("button", { name: "Save" }).click();
-    await page.getByText("UpdateConditionNotSatisfied").first().waitFor();
-    await page.goBack();
-    await page.reload();
+    // Both versions are shown, and saving again replaces the stored one.
+    await page.getByRole("heading", { name: "Changed since you opened it" }).waitFor();
+    assert.deepEqual(await page.locator("table").first().locator("tbody td").allTextContents(), ["42 Int64", "43 Int32"]);
+    await page.getByRole("link", { name: /^UpdateEntity 204/ }).waitFor();
+    await page.getByRole("button", { name: "Save mine over it" }).click();
+    await page.getByText("Saved.").waitFor();
+    assert.equal((await sales.getEntity("console", rowKey)).Serial, 42n);
     await page.getByText("Delete this entity").click();
     await page.getByRole("button", { name: "Delete the entity" }).click();
     await page.getByText("Deleted.").waitFor();
@@ -49,9 +53,10 @@ describe("blobs, queues and tables in the console", () => {
       const queue = queues.getQueueClient(`console-${javaScriptEnabled}`);
       await queue.create();
       const { page, context, complaints } = await opened(`queues/${link(account, queue.name)}`, { javaScriptEnabled });
+      await page.getByText("New message").click();
       await page.getByLabel("Text").fill("line one\nline two");
-      await page.getByRole("button", { name: "Put" }).click();
-      await page.getByText("Put one message.").waitFor();
+      await page.getByRole("button", { name: "Send" }).click();
+      await page.getByText("Sent one message.").waitFor();
       await page.reload();
       const { peekedMessageItems: [message] } = await queue.peekMessages();
       assert.deepEqual([message.messageText, message.dequeueCount], ["line one\nline two", 0]);
@@ -70,6 +75,7 @@ describe("blobs, queues and tables in the console", () => {
     await page.getByRole("button", { name: "Create" }).click();
     await page.getByText("Created.").waitFor();
     const content = Buffer.alloc(3 << 20, "lazurite ");
+    await page.getByRole("button", { name: "Upload" }).click();
     await page.getByLabel("Files").setInputFiles({ name: "grün & <b>.txt", mimeType: "text/plain", buffer: content });
     await page.getByRole("link", { name: "grün & <b>.txt" }).waitFor();
     const blob = blobs.getContainerClient("from-console").getBlobClient("grün & <b>.txt");
@@ -92,8 +98,11 @@ describe("blobs, queues and tables in the console", () => {
     fs.writeFileSync(path.join(folder, "one.txt"), "one");
     fs.writeFileSync(path.join(folder, "deep", "two.txt"), "two");
     const { page, context, complaints } = await opened(`blobs/${link(account, "photos")}?prefix=up%2F`);
+    await page.getByRole("button", { name: "Upload" }).click();
+    assert.equal(await page.getByLabel(/^Into the directory/).inputValue(), "up/");
     await page.getByLabel("A folder").setInputFiles(folder);
-    await page.getByText("2 blobs with this beginning").waitFor();
+    await page.getByText("2 of 2 stored.").waitFor();
+    await page.getByRole("link", { name: path.basename(folder) }).waitFor();
     const uploaded = (name) => photos.getBlobClient(`up/${name}`).downloadToBuffer();
     assert.equal((await uploaded(`${path.basename(folder)}/deep/two.txt`)).toString(), "two");
     fs.rmSync(folder, { recursive: true });
@@ -116,7 +125,7 @@ describe("blobs, queues and tables in the console", () => {
     await page.locator(".progress li", { hasText: "held.bin" }).getByRole("button").click();
     await page.getByText("held.bin: stored").waitFor();
     await page.locator(".progress li", { hasText: "large.bin" }).getByRole("button").click();
-    await page.getByText("4 blobs with this beginning").waitFor({ timeout: 30000 });
+    await page.getByText("4 of 4 stored.").waitFor({ timeout: 30000 });
     assert.equal(blocks, 4);
     assert.ok((await uploaded("large.bin")).equals(large));
     fs.rmSync(files, { recursive: true });
@@ -167,8 +176,9 @@ describe("blobs, queues and tables in the console", () => {
     await page.getByLabel("Select 1").check();
     await page.getByLabel("Select 3").check();
     await page.getByText("2 selected").waitFor();
-    await page.getByRole("button", { name: "Delete the selected rows" }).click();
-    await page.getByText("Deleted.").waitFor();
+    await page.getByRole("button", { name: "Delete…" }).click();
+    await page.getByRole("button", { name: "Delete 2 rows" }).click();
+    await page.getByText("Deleted 2 rows from Many.").waitFor();
     assert.deepEqual((await all(many.listEntities())).map((entity) => entity.rowKey), ["2"]);
     await page.goto(`${base}requests/${seeded.conflict.request_id}`);
     await page.getByRole("button", { name: "Send again" }).click();
@@ -209,8 +219,8 @@ describe("blobs, queues and tables in the console", () => {
     assert.deepEqual(await ages(), ["20", "3", "100"]);
     await page.getByLabel("Select 1").check();
     await page.getByLabel("Select 3").check();
-    await page.getByText("Change a property of the selected rows").click();
-    await page.locator('input[name="name"]').fill("Serial");
+    await page.getByText("Change…").click();
+    await page.locator('main input[name="name"]').fill("Serial");
     await page.locator('select[name="type"]').selectOption("Int64");
     await page.locator('input[name="value"]').fill("9007199254740993");
     await page.getByRole("button", { name: "Change the selected rows" }).click();
@@ -250,8 +260,8 @@ describe("blobs, queues and tables in the console", () => {
     await page.locator("[data-plan-state]", { hasText: /quot|feature/ }).waitFor();
     await page.goto(`${base}tables/${link(account, "Typed")}`);
     for (const row of ["1", "2", "3"]) await page.getByLabel(`Select ${row}`).check();
-    await page.getByText("Change a property of the selected rows").click();
-    await page.locator('input[name="name"]').fill("Age");
+    await page.getByText("Change…").click();
+    await page.locator('main input[name="name"]').fill("Age");
     await page.locator('select[name="type"]').selectOption("String");
     await page.getByRole("button", { name: "Convert to this type" }).click();
     await page.getByText("Saved.").waitFor();
@@ -308,7 +318,7 @@ describe("blobs, queues and tables in the console", () => {
     for (const queue of [poison, late]) await queue.create();
     await poison.sendMessage("wrong");
     const { page, context, complaints } = await opened(`queues/${link(account, "late-poison")}`);
-    await page.locator("ol.messages a").click();
+    await page.locator("table.messages a").click();
     await page.getByRole("button", { name: "Save the text" }).waitFor();
     await page.locator('textarea[name="text"]').fill("right");
     await page.getByLabel("Queue to move to").fill("late");
@@ -320,6 +330,7 @@ describe("blobs, queues and tables in the console", () => {
     await late.receiveMessages({ visibilityTimeout: 600 });
     await page.clock.runFor(3500);
     await page.locator("[data-until]", { hasText: "min" }).waitFor();
+    await page.locator("table.messages a").click();
     await page.getByRole("button", { name: "Make visible now" }).click();
     await page.getByText("Saved.").waitFor();
     const { peekedMessageItems: [message] } = await late.peekMessages();

@@ -1,4 +1,4 @@
-// Every page of the console in a real browser, at three widths, dark and light. LAZURITE_SCREENSHOTS=DIR keeps pictures.
+// Every page of the console in a real browser, at four widths, dark and light. LAZURITE_SCREENSHOTS=DIR keeps pictures.
 
 const assert = require("node:assert/strict");
 const fs = require("node:fs");
@@ -11,10 +11,10 @@ const pictures = process.env.LAZURITE_SCREENSHOTS;
 /** Pages that are looked at at a time. */
 const TABS = 2;
 
-const all = [360, 1280, 2560].flatMap((width) => ["light", "dark"].map((colorScheme) => ({ width, colorScheme })));
+const all = [375, 800, 1280, 2560].flatMap((width) => ["light", "dark"].map((colorScheme) => ({ width, colorScheme })));
 // The full set is for pictures.
-const modes = pictures ? all : all.filter(({ width, colorScheme }) => width < 2560 && (width > 360 || colorScheme === "light"));
-const viewport = ({ width }) => ({ width, height: width === 360 ? 740 : 900 });
+const modes = pictures ? all : all.filter(({ width, colorScheme }) => width !== 2560 && (width === 1280 || colorScheme === "light"));
+const viewport = ({ width }) => ({ width, height: width === 375 ? 740 : 900 });
 
 async function setMode(page, mode) {
   await page.setViewportSize(viewport(mode));
@@ -27,7 +27,7 @@ async function look(page, name, mode) {
   const problems = [];
   const check = (what, found) => found.length > 0 && problems.push(`${name} ${width} ${colorScheme}: ${what}: ${found.join("\n    ")}`);
   await setMode(page, mode);
-  const wide = await page.evaluate(() => [...document.querySelectorAll("body, body *")].filter((shown) => !shown.closest(".scroll, .hidden, .skip, nav") && shown.getBoundingClientRect().right > innerWidth + 1).map((shown) => shown.outerHTML.slice(0, 120)));
+  const wide = await page.evaluate(() => [...document.querySelectorAll("body, body *")].filter((shown) => !shown.closest(".scroll, .hidden, .skip, nav, .tree") && shown.getBoundingClientRect().right > innerWidth + 1).map((shown) => shown.outerHTML.slice(0, 120)));
   check("wider than the window", wide.slice(0, 3));
   if (pictures) {
     fs.mkdirSync(pictures, { recursive: true });

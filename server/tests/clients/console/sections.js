@@ -215,10 +215,10 @@ describe("the console", () => {
     const { page, context, complaints } = await opened("state", { javaScriptEnabled: false });
     const form = (button) => page.locator("form", { has: page.getByRole("button", { name: button, exact: true }) });
     const row = (name) => page.locator("tr", { has: page.getByRole("rowheader", { name, exact: true }) });
-    await form("Keep").getByLabel("Name").focus();
+    await form("Save snapshot").getByLabel("Name").focus();
     await page.keyboard.type("before");
     await page.keyboard.press("Enter");
-    await page.getByText("Created.", { exact: true }).waitFor();
+    await page.getByText("The snapshot was saved.", { exact: true }).waitFor();
     await plan.upload("new", 3);
     await form("Compare").getByLabel("Between").selectOption("before");
     await page.getByRole("button", { name: "Compare" }).click();
@@ -229,14 +229,28 @@ describe("the console", () => {
     await page.getByRole("button", { name: "Make", exact: true }).click();
     const fork = BlobServiceClient.fromConnectionString(await row("tried").locator("[data-copy]").getAttribute("data-copy"), once);
     assert.deepEqual([await read(fork), await read(blobs)], ["old", "new"]);
-    await row("tried").getByRole("button", { name: "End" }).click();
-    await page.getByText("Deleted.", { exact: true }).waitFor();
+    // The fork is looked into, and back.
+    await row("tried").getByRole("link", { name: "tried" }).click();
+    await page.getByRole("link", { name: "photos", exact: true }).click();
+    await page.getByRole("link", { name: "kept.txt" }).click();
+    await page.locator("pre.text", { hasText: "old" }).waitFor();
+    await page.goto(`${base}state`);
+    await row("tried").getByRole("button", { name: "End…" }).click();
+    await page.getByRole("button", { name: "End the fork tried" }).click();
+    await page.getByText("The fork was ended.", { exact: true }).waitFor();
     await assert.rejects(read(fork));
-    await row("before").getByRole("button", { name: "Restore" }).click();
-    await page.getByText("Restored.", { exact: true }).waitFor();
+    await row("before").getByRole("button", { name: "Restore…" }).click();
+    await page.getByRole("button", { name: "Restore before" }).click();
+    await page.getByText(/^Restored\. The store that it replaced is kept/).waitFor();
     assert.equal(await read(blobs), "old");
-    await row("before").getByRole("button", { name: "Delete" }).click();
-    await page.getByText("Deleted.", { exact: true }).waitFor();
+    // What the restore replaced is kept.
+    await page.locator("tr", { hasText: "before-restore-" }).getByRole("button", { name: "Restore…" }).click();
+    await page.getByRole("button", { name: /^Restore before-restore-/ }).click();
+    await page.getByText(/^Restored\. The store that it replaced is kept/).waitFor();
+    assert.equal(await read(blobs), "new");
+    await row("before").getByRole("button", { name: "Delete…" }).click();
+    await page.getByRole("button", { name: "Delete the snapshot before" }).click();
+    await page.getByText("The snapshot was deleted.", { exact: true }).waitFor();
     assert.equal(await row("before").count(), 0);
     await page.getByLabel("Advance by").fill("90s");
     await page.keyboard.press("Enter");
@@ -253,7 +267,7 @@ describe("the console", () => {
       await page.getByRole("button", { name: "Replace the rules" }).click();
     };
     await set([{ operation: "GetBlob", fault: "429" }]);
-    await page.getByText("rules[0].fault").waitFor();
+    await page.getByText("rules[0].fault").first().waitFor();
     await page.goBack();
     await set([{ operation: "GetBlob", fault: "503", count: 1 }]);
     await page.getByText("Saved.").waitFor();
@@ -280,6 +294,7 @@ describe("the console", () => {
     await page.getByRole("button", { name: "Clear the faults" }).click();
     await page.getByText("Reset the store").click();
     await page.getByRole("button", { name: /^Delete all/ }).click();
+    await page.getByRole("button", { name: "Delete everything" }).click();
     await page.getByText("Cleared.").waitFor();
     assert.deepEqual([await all(blobs.listContainers()), await all(queues.listQueues())], [[], []]);
     assert.deepEqual(complaints.filter((text) => !/ 400 /.test(text)), []);

@@ -1,5 +1,5 @@
-//! Headers of blobs: which of them a writer may clear or get wrong, and those that keep a browser
-//! from running the content of a blob.
+//! Headers of blobs: what a write clears and keeps, a condition on tags, Last-Modified of slow
+//! writes, and the headers that keep a browser from running the content of a blob.
 
 use super::{put_blob, request, with_container};
 use crate::http::{Connection, Response};

@@ -306,7 +306,7 @@ fn a_request_is_only_sent_again_unchanged_if_all_of_it_is_kept() {
     let chunked = chunked.header("Transfer-Encoding", "chunked");
     let refused = chunked.unsigned().send(&server);
     again(refused.is(403)).is(400);
-    // A condition behind so many headers that it is not kept.
+    // A condition after so many headers that it is not kept.
     let long = put_blob("keep", "new").header("x-filler", &"f".repeat(15_000));
     let long = long.header("x-filler2", &"f".repeat(1500));
     let refused = long.header("If-None-Match", "*").send(&server);

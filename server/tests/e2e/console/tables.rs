@@ -22,11 +22,11 @@ fn encode(text: &str) -> String {
 /// The boxes of a page, encoded as a browser sends them.
 fn boxes(server: &Server) -> Vec<String> {
     let grid = html(&table_page("")).send(server).is(200).text();
-    let boxes = grid.split("name=\"row\" value=\"").skip(1);
+    let boxes = grid.split("name=\"item\" value=\"").skip(1);
     let value = |rest: &str| {
         let value = rest.split('"').next().unwrap();
         let value = value.replace("&quot;", "\"").replace("&amp;", "&");
-        format!("row={}", encode(&value))
+        format!("item={}", encode(&value))
     };
     boxes.map(value).collect()
 }
@@ -141,11 +141,12 @@ fn an_edit_is_undone_unless_a_row_was_changed_since() {
     }
     let before = stored(&server);
     let undo = |edit: &str| submit(&server, &table_page("/undo"), &format!("edit={edit}"));
-    let deleted = submit(&server, &table_page("/rows"), &boxes(&server).join("&"));
+    let rows = format!("act=delete&{}", boxes(&server).join("&"));
+    let deleted = edit_in(&confirmed(&server, &table_page("/rows"), &rows));
     assert_eq!(stored(&server), serde_json::json!([]));
-    let shown = html(&table_page(&format!("/undo?edit={}", edit_of(&deleted)))).send(&server);
+    let shown = html(&table_page(&format!("/undo?edit={deleted}"))).send(&server);
     assert!(shown.is(200).text().contains("p / 1 deleted"));
-    let restored = undo(&edit_of(&deleted));
+    let restored = undo(&deleted);
     assert_eq!(stored(&server)[1]["Note"], before[1]["Note"]);
     // An undo can be undone.
     let again = undo(&edit_of(&restored));

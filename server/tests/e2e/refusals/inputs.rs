@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::http::Response;
+use crate::http::{Request, Response};
 
 use super::Provocation;
 use super::rows::{FUTURE, Row, UNREACHED};
@@ -54,7 +54,7 @@ pub(super) fn provocations(names: &[&'static str]) -> Vec<Provocation> {
     provocations.collect()
 }
 
-fn with_input(row: &Row, name: &str, kind: &str) -> crate::http::Request {
+fn with_input(row: &Row, name: &str, kind: &str) -> Request {
     let request = row.request.clone();
     if name == "x-ms-meta-" {
         return match kind {
@@ -100,4 +100,70 @@ pub(super) fn check_reason(provocation: &Provocation, label: &str, response: &Re
         let code = response.code();
         assert_ne!(code, "AuthenticationFailed", "{label}: {what} {kind}");
     }
+}
+
+/// Codes whose sentences are about one header or parameter, which the refusal has to name.
+const NAMING: [&str; 7] = [
+    "InvalidHeaderValue",
+    "MissingRequiredHeader",
+    "UnsupportedHeader",
+    "InvalidQueryParameterValue",
+    "OutOfRangeQueryParameterValue",
+    "MissingRequiredQueryParameter",
+    "UnsupportedQueryParameter",
+];
+
+/// What is wrong with the names in the refusal of an invalid input; `None` if nothing is. Each name
+/// is that of the input, or of one that the request lacks because of it.
+pub(super) fn wrong_name(
+    provocation: &Provocation,
+    label: &str,
+    request: &Request,
+    response: &Response,
+) -> Option<String> {
+    let Provocation { what, kind, .. } = provocation;
+    if kind.is_empty() || request.method() == "HEAD" || response.status < 300 {
+        return None;
+    }
+    let text = response.text();
+    let input = what.trim_start_matches('?').trim_end_matches('*');
+    // They choose the operation, so that the refusal is another operation's.
+    if matches!(input, "comp" | "restype") {
+        return None;
+    }
+    let names = names_in(&text);
+    let is_right = |name: &String| {
+        let is_sent = |name: &str| {
+            request
+                .get_input(name)
+                .is_some_and(|value| !value.is_empty())
+        };
+        name.to_lowercase().starts_with(&input.to_lowercase())
+            || !is_sent(name) && !is_sent(&format!("?{name}"))
+    };
+    let code = response.code();
+    let is_unnamed = names.is_empty() && NAMING.contains(&code.as_str());
+    (is_unnamed || !names.iter().all(is_right))
+        .then(|| format!("{label}: {what} {kind}: {code} names {names:?}"))
+}
+
+/// The names of headers and parameters in the fields of a refusal, in XML or in the message of JSON.
+fn names_in(text: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    for field in ["HeaderName", "QueryParameterName"] {
+        let starts = [
+            format!("<{field}>"),
+            format!("\n{field}:"),
+            format!("\\n{field}:"),
+        ];
+        for start in starts {
+            let parts = text.split(&start).skip(1);
+            let name = |part: &str| {
+                let end = part.split(['<', '\n', '\\']);
+                end.take(1).collect::<String>()
+            };
+            names.extend(parts.map(name));
+        }
+    }
+    names
 }

@@ -6,6 +6,7 @@
 //! A unit test of the server checks that every operation that changes something has a row here.
 
 mod accepted;
+mod dates;
 mod inputs;
 mod provocations;
 mod rows;
@@ -72,6 +73,8 @@ struct Bench {
     accepted: Accepted,
     /// The rows whose valid request was refused.
     unserved: Vec<String>,
+    /// The refusals that name another input than the invalid one, or none.
+    wrong_names: Vec<String>,
 }
 
 impl Bench {
@@ -93,6 +96,7 @@ impl Bench {
             refused: 0,
             accepted: Accepted::default(),
             unserved: Vec::new(),
+            wrong_names: Vec::new(),
         };
         bench.reset();
         bench
@@ -178,6 +182,8 @@ impl Bench {
             self.accepted.note(provocation, label, is_refused);
             if is_refused {
                 inputs::check_reason(provocation, label, &response);
+                let wrong = inputs::wrong_name(provocation, label, &request, &response);
+                self.wrong_names.extend(wrong);
                 refused.push(provocation);
             } else if row.changes_state() {
                 self.reset();
@@ -277,6 +283,11 @@ fn every_published_input_is_refused_empty_bogus_twice_and_huge_or_accepted_for_a
     let refused = bench.refused;
     println!("{operations} operations, {requests} requests, {refused} refused");
     assert_eq!(bench.unserved, [""; 0]);
+    assert!(
+        bench.wrong_names.is_empty(),
+        "{}",
+        bench.wrong_names.join("\n")
+    );
     bench
         .accepted
         .compare("| input | value | operations | why |");

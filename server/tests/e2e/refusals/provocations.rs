@@ -3,10 +3,9 @@
 use crate::http::Request;
 use crate::server::{ACCOUNT, Service};
 
-use super::rows::{FUTURE, Row, Source};
+use super::rows::{FUTURE, PAST, Row, Source};
 use super::{Provocation, inputs};
 
-const PAST: &str = "Sat, 01 Jan 2000 00:00:00 GMT";
 const LEASE: &str = "5974b586-0df3-4e2d-ad0c-18e3892bfca2";
 const MD5_OF_OTHER: &str = "AAAAAAAAAAAAAAAAAAAAAA==";
 const CRC64_OF_OTHER: &str = "AAAAAAAAAAE=";

@@ -6,6 +6,7 @@ use crate::server::{ACCOUNT, Server, Service};
 
 use super::store::PAGE;
 
+pub(super) const PAST: &str = "Sat, 01 Jan 2000 00:00:00 GMT";
 pub(super) const FUTURE: &str = "Fri, 01 Jan 2100 00:00:00 GMT";
 pub(super) const MESSAGE: &str = "<QueueMessage><MessageText>new</MessageText></QueueMessage>";
 const TAGS: &str = "<Tags><TagSet><Tag><Key>a</Key><Value>2</Value></Tag></TagSet></Tags>";

@@ -256,8 +256,8 @@ impl Row {
     }
 }
 
-/// Compares like the service: only the literal is widened; values of other types differ, and count
-/// as less. Source: the table of all pairs in `table/src/filter/tests.rs`.
+/// Compares as the service does: only the literal is widened; values of other types differ, and
+/// count as less. Source: the table of all pairs in `table/src/filter/tests.rs`.
 fn compares(value: &Value, operator: &str, literal: &Value) -> bool {
     use std::cmp::Ordering::{Equal, Greater, Less};
     let utf16 = |text: &str| text.encode_utf16().collect::<Vec<u16>>();

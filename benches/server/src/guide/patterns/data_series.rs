@@ -64,7 +64,7 @@ pub(super) static PATTERN: Pattern = Pattern {
                 (0..days(lab.data)).map(line).collect()
             },
             sabotage: |lab| {
-                // As by a writer that replaces an entity where it should merge.
+                // What a writer does that replaces an entity where it should merge.
                 lab.write("counts", Write::Replace, merged(0, 5, count(0, 5)))
             },
         },

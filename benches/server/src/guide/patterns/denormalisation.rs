@@ -61,7 +61,7 @@ pub(super) static PATTERN: Pattern = Pattern {
                 lab.data.asked().into_iter().map(shown).collect()
             },
             sabotage: |lab| {
-                // As after a change of the manager that missed one copy.
+                // What a change of the manager leaves that missed one copy.
                 let first = lab.data.asked()[0];
                 let stale = json!({ "PartitionKey": first.department, "RowKey": first.id, "Manager": "predecessor" });
                 lab.write("staff", Write::Merge, stale)

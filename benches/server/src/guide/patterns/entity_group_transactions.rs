@@ -168,7 +168,7 @@ fn build(lab: &Lab) -> Result<(), Error> {
     lab.insert_all("bins", bins(lab.data).collect())
 }
 
-/// As by a program that overwrites a bin with the number that it read long ago.
+/// Overwrites a bin, as a program does that has read its number long ago.
 fn sabotage(lab: &Lab) -> Result<(), Error> {
     lab.write("bins", Write::Replace, bin(WAREHOUSE, &name(0), PARTS - 1))
 }
@@ -252,9 +252,9 @@ fn half_moved(lab: &Lab) -> Result<Tally, Error> {
     })
 }
 
-/// Moves of several programs. In each round all programs that have moves left read their bins; then
-/// they write, each of them first in its turn. A refused move is repeated in the next round. Counts
-/// the moves without effect.
+/// Runs the moves of several programs. In each round, all programs with moves left read their bins,
+/// and then write; which program writes first changes from round to round. A refused move is
+/// repeated in the next round. Counts the moves without effect.
 fn at_once(
     lab: &Lab,
     bins_of: fn(usize) -> [usize; 2],

@@ -50,7 +50,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     rate: Rate::Page,
 };
 
-// As by a writer that ignores the ETag and undoes the increments of others.
+// Does what a writer does that ignores the ETag: it undoes the increments of others.
 fn sabotage(lab: &Lab) -> Result<(), Error> {
     lab.write("counters", Write::Replace, counter(CROWDS[0], 0, 0))
 }

@@ -53,8 +53,8 @@ pub(super) static PATTERN: Pattern = Pattern {
                 answers(lab)
             },
             sabotage: |lab| {
-                // As after a worker that deletes the entity first, and dies before it writes the
-                // copy.
+                // The state after a worker has deleted the entity first, and has died before it
+                // wrote the copy.
                 let mut first = moved(lab.data).take(1);
                 first.try_for_each(|one| lab.write("staff", Write::Delete, keys(one)))
             },

@@ -64,7 +64,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     rate: Rate::Report,
 };
 
-/// As by a writer that knows only the common properties and replaces the whole entity.
+/// Replaces a whole entity, as a writer does that knows only the common properties.
 fn forget_kind(lab: &Lab, table: &str) -> Result<(), Error> {
     let one = &lab.data.employees[0];
     let plain = json!({ "PartitionKey": one.department, "RowKey": one.id, "Mail": one.mail });

@@ -17,10 +17,11 @@ use crate::guide::patterns::query_kinds::asked_lines;
 const HIDDEN_SECONDS: u64 = 30;
 /// Mail addresses from the first up to the second, which is not one of them.
 const RANGE: (&str, &str) = ("s", "t");
-/// Employees that programs store which die on the way.
+/// Number of employees that are stored by programs that die on the way.
 const STORED: usize = 40;
 /// Steps of a writer without a queue: the original, the copy. With a queue, the message comes
-/// before them, and its deletion behind them. Programs die before the first step and after each in turn.
+/// before these, and its deletion after them. Programs die before the first step and after each
+/// step, in turn.
 const DIRECT_STEPS: u32 = 2;
 const STEPS: u32 = 4;
 /// Steps of a worker: the copy, the deletion of the message.
@@ -215,7 +216,8 @@ fn store(lab: &Lab, one: &Employee, steps: u32) -> Result<(), Error> {
     appear(lab, &message, &receipt)
 }
 
-/// The program that had the message is dead. The end of the visibility timeout is brought forward.
+/// Makes the message of a dead program visible now, instead of at the end of its visibility
+/// timeout.
 fn appear(lab: &Lab, message: &str, receipt: &str) -> Result<(), Error> {
     let queue = lab.name("changes");
     lab.verifier().hide_message(&queue, message, receipt, 0)
@@ -269,8 +271,8 @@ fn stored(data: &Data) -> impl Iterator<Item = &Employee> {
     data.employees.iter().take(STORED)
 }
 
-/// Employees whose copy is missing or another one. A write that never began left no employee, which
-/// is whole.
+/// Counts the employees whose copy is missing or differs. An employee without original and copy
+/// counts as whole: the write never began.
 fn tally(lab: &Lab) -> Result<Tally, Error> {
     let all = lab.verify("staff", "", "")?;
     let find = |partition: &str, row: &str| {

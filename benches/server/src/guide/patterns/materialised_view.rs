@@ -15,7 +15,7 @@ use lazurite_bench_common::Random;
 const ORDERS: usize = 400;
 const CUSTOMERS: usize = 50;
 const PRODUCTS: usize = 10;
-/// Number of orders that programs place which die on the way.
+/// Number of orders that are placed by programs that die on the way.
 const PLACED: usize = 40;
 /// Steps of a program without a queue: the order, the count. With a queue: the event, the order.
 const STEPS: u32 = 2;
@@ -184,7 +184,7 @@ fn create(lab: &Lab) -> Result<(), Error> {
     lab.create_queue("events")
 }
 
-/// As by a worker that counts an event twice.
+/// Makes a count wrong, as a worker does that counts an event twice.
 fn sabotage(lab: &Lab) -> Result<(), Error> {
     let keys = json!({ "PartitionKey": name(0), "RowKey": "count", "Orders": 0 });
     lab.write("view", Write::Merge, keys)
@@ -285,8 +285,8 @@ fn handle(lab: &Lab, message: &Message, steps: u32) -> Result<(), Error> {
     if is_given_up || (found.is_some() && steps >= WORKER_STEPS) {
         return delete(lab, "events", message);
     }
-    // The worker is dead, or leaves the event. The end of the visibility timeout is brought
-    // forward.
+    // The worker has died, or leaves the event to another worker. Makes the event visible now,
+    // instead of at the end of its visibility timeout.
     lab.verifier()
         .hide_message(&lab.name("events"), &message.id, &message.pop_receipt, 0)
 }

@@ -109,7 +109,7 @@ fn build(lab: &Lab) -> Result<(), Error> {
     lab.insert_all("staff", staff.collect())
 }
 
-/// As by a writer that replaces an entity by some of its properties.
+/// Replaces an entity by some of its properties, as a careless writer does.
 fn sabotage(lab: &Lab) -> Result<(), Error> {
     let mut first = changed(lab.data).take(1);
     first.try_for_each(|one| lab.write("staff", Write::Replace, employee(one, DEPARTMENT, &one.id)))
@@ -125,7 +125,7 @@ fn read(lab: &Lab, one: &Employee) -> Result<(Entity, String), Error> {
 
 fn with_phone(mut entity: Entity) -> Value {
     entity.insert("Phone".into(), PHONE.into());
-    // The clients do not send these.
+    // Clients do not send these properties back.
     entity.retain(|name, _| !name.starts_with("odata.") && name != "Timestamp");
     Value::Object(entity)
 }

@@ -32,7 +32,7 @@ pub(super) static PATTERN: Pattern = Pattern {
             },
             ask: |lab| ask(lab, &["contact"]),
             sabotage: |lab| {
-                // As by a writer that replaces the entity by the small part.
+                // What a writer does that replaces the entity by the small part.
                 lab.write("staff", Write::Replace, contact(lab.data.asked()[0]))
             },
         },
@@ -47,7 +47,7 @@ pub(super) static PATTERN: Pattern = Pattern {
             },
             ask: |lab| ask(lab, &["contact", "details"]),
             sabotage: |lab| {
-                // As by a writer that deletes one of the two entities without the other.
+                // Deletes one of the two entities without the other.
                 let keys = json!({ "PartitionKey": lab.data.asked()[0].id, "RowKey": "details" });
                 lab.write("staff", Write::Delete, keys)
             },

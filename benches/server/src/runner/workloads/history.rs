@@ -50,13 +50,13 @@ pub(super) fn run(bench: &mut Bench) -> Outcome<()> {
 }
 
 /// Ages two blobs, and waits until the server has finished its background work. Then further rounds
-/// on the aged blobs alternate with the first rounds on two fresh blobs. So a pause of the server's
-/// poll, or another program, slows both alike.
+/// on the aged blobs alternate with the first rounds on two fresh blobs, so that another program
+/// slows both alike.
 ///
-/// The figures `without_pause` are those of the last rounds before the wait. Background work runs
-/// beside these rounds, and makes every request slower on a few processors, whatever the history.
-/// The CPU time of the server is that of the first and the last rounds on the aged blobs before the
-/// alternation.
+/// The figures `without_pause` are the medians of the last rounds before that wait. Background work
+/// runs during these rounds, and on a few processors it makes every request slower, whatever the
+/// history. The CPU time of the server is that of the first and of the last rounds on the aged
+/// blobs before the alternation.
 fn measure(
     peer: &Running,
     history: History,

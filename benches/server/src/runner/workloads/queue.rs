@@ -102,8 +102,8 @@ pub(super) fn get_32(bench: &mut Bench) -> Outcome<()> {
     Ok(())
 }
 
-/// Gets and deletes messages with more and more waiting. Deleted messages are put again, so that
-/// the number waiting stays the same.
+/// Gets and deletes messages of queues in which more and more messages wait. Deleted messages are
+/// put again, so that the number waiting stays the same.
 pub(super) fn deep(bench: &mut Bench) -> Outcome<()> {
     let peers = bench.start_all(&[Peer::Lazurite], Service::Queue)?;
     let mut stored = 0;

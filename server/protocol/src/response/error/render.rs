@@ -114,20 +114,23 @@ pub fn table_json_body(failure: &Failure, request_id: &str, now: SystemTime) -> 
     .to_string()
 }
 
-/// Appends the details that users need to the message: OData errors have no other place for them.
+/// Appends the details to the message, since OData errors have no other place for them: sentences as
+/// they are, the others in the form of the request id.
 fn message_with_detail(failure: &Failure, request_id: &str, now: SystemTime) -> String {
     let mut message = full_message(failure, request_id, now);
     for (name, value) in &failure.details {
-        if [
+        message.push('\n');
+        if ![
             "AuthenticationErrorDetail",
             "ExtendedErrorDetail",
             WRONG_SERVICE,
         ]
         .contains(name)
         {
-            message.push('\n');
-            message.push_str(value);
+            message.push_str(name);
+            message.push(':');
         }
+        message.push_str(value);
     }
     message
 }

@@ -126,7 +126,7 @@ pub(super) struct Flights {
 }
 
 impl Flights {
-    /// Reads the file at `path`. Keeps `scale` of its partitions, evenly chosen and complete.
+    /// Reads the file at `path`. Keeps whole partitions: the share `scale` of them, evenly chosen.
     pub(super) fn parse(path: &Path, scale: f64) -> Outcome<Flights> {
         let mut reader =
             csv::Reader::from_path(path).map_err(|error| format!("{}: {error}", path.display()))?;

@@ -64,8 +64,8 @@ pub(super) struct Entries {
     /// By row: the sum of acknowledged increments, and that of increments with unknown outcome.
     pub(super) added: HashMap<String, (i64, i64)>,
     times: BTreeMap<&'static str, Histogram<u64>>,
-    /// Times of reads of other resources, in nanoseconds like all times: `calm` without stalls,
-    /// `slow` during slow syncs.
+    /// Times of [`Kind::ReadOfOther`] in nanoseconds, as all times here: `slow` during slow syncs,
+    /// `calm` without a slow sync or a stall.
     calm: Option<Histogram<u64>>,
     slow: Option<Histogram<u64>>,
     wrong: Vec<String>,

@@ -1,0 +1,355 @@
+//! Many blobs at once: selected ones, those below selected directories, or all below a prefix are
+//! deleted, copied, moved, or downloaded as one file.
+
+use crate::blobs::archive::archive;
+use crate::blobs::chosen::{Item, Selected};
+use crate::blobs::place::{Place, blob_path, check_changeable};
+use crate::blobs::tree::directory_of;
+use crate::context::Console;
+use crate::form::Form;
+use crate::jobs::{Act, Task};
+use crate::proposals::{self, Question};
+use crate::respond::{Done, Html, Page, SeeOther, Visit, made, written};
+use crate::{layout, links};
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::Response;
+use axum::response::IntoResponse;
+use lazurite_blob::{
+    Conditions, CopyBlob, DeleteBlob, DeleteSnapshots, ETags, Ticket, TierChanged,
+};
+use lazurite_protocol::response::error::{Failure, Result};
+use lazurite_services::services::Services;
+use maud::{Markup, html};
+use std::sync::Arc;
+
+/// Answers the buttons above a list of blobs.
+pub async fn act(
+    State(console): State<Arc<Console>>,
+    Path((account, container)): Path<(String, String)>,
+    visit: Visit,
+    Extension(form): Extension<Form>,
+) -> Page<Response<Body>> {
+    let selected = Selected::of(&console, &account, &container, &form)?;
+    let prefix = form.text("prefix").to_owned();
+    let back = back_to(&selected.place(), &form);
+    match form.text("act") {
+        "delete" => {
+            check_changeable(&container)?;
+            let page = made(console, move |console| {
+                propose_deletion(console, selected, &prefix, back)
+            });
+            Ok(page.await?.into_response())
+        }
+        "copy" => {
+            let source = source_of(&visit);
+            let page = made(console, move |console| {
+                let base = directory_of(&prefix).to_owned();
+                propose_copy(console, selected, base, (source, back))
+            });
+            Ok(page.await?.into_response())
+        }
+        "download" => Ok(archive(console, selected, directory_of(&prefix)).await?),
+        act => {
+            let message = format!("There is no action '{act}' for blobs.");
+            Err(Failure::new(400, "InvalidInput", message).into())
+        }
+    }
+}
+
+/// The page of the list that a form belongs to.
+fn back_to(place: &Place<'_>, form: &Form) -> String {
+    let fields = ["prefix", "view", "deleted", "from"].map(|name| (name, form.text(name)));
+    place.tree_path(&fields)
+}
+
+/// Scheme and host of the URL that a copy shows as its source.
+pub fn source_of(visit: &Visit) -> String {
+    format!("{}://{}", visit.scheme(), visit.host)
+}
+
+fn propose_deletion(
+    console: &Console,
+    selected: Selected,
+    prefix: &str,
+    back: String,
+) -> Result<Html> {
+    let task = Task {
+        account: selected.account.clone(),
+        section: "Blobs",
+        verbs: ("Delete", "Deleted"),
+        noun: "blob",
+        place: format!("from {}/{prefix}", selected.container),
+        back,
+    };
+    let question = Question {
+        note: html! { p { "Their snapshots are deleted with them. Blobs with a lease are left." } },
+        is_destructive: true,
+        ..Question::default()
+    };
+    let place = selected.clone();
+    proposals::propose(console, task, &question, selected, move |_| {
+        Ok(deletion(place.clone()))
+    })
+}
+
+/// The condition that a blob is in the version of an item.
+fn unchanged(item: &Item) -> Conditions {
+    Conditions {
+        if_match: ETags::parse(&item.etag),
+        ..Conditions::default()
+    }
+}
+
+fn deletion(selected: Selected) -> Act<Item> {
+    Box::new(move |job, items| {
+        let (services, _) = selected.console.at(&selected.account)?;
+        let mut last = None;
+        for item in items.iter().take_while(|_| !job.is_canceled()) {
+            let place = selected.place();
+            match services
+                .blobs
+                .delete_blob(&place.current(&item.name), &whole(item))
+            {
+                Ok((_, ticket)) => {
+                    last = Some(ticket);
+                    job.add_done(1);
+                }
+                Err(error) if is_change(&error) => job.add_changed(),
+                Err(error) => job.add_failed(&item.name, error),
+            }
+        }
+        Ok(last)
+    })
+}
+
+fn is_change(error: &lazurite_blob::Error) -> bool {
+    matches!(
+        error,
+        lazurite_blob::Error::BlobNotFound | lazurite_blob::Error::ConditionNotMet
+    )
+}
+
+/// The page that asks where to copy or move blobs to. The part of their names below `base` is kept.
+fn propose_copy(
+    console: &Console,
+    selected: Selected,
+    base: String,
+    (source, back): (String, String),
+) -> Result<Html> {
+    let task = Task {
+        account: selected.account.clone(),
+        section: "Blobs",
+        verbs: ("Copy", "Copied"),
+        noun: "blob",
+        place: format!("from {}/{base}", selected.container),
+        back,
+    };
+    let question = Question {
+        fields: destination_fields(&selected.container, &base),
+        ..Question::default()
+    };
+    let from = selected.clone();
+    proposals::propose(console, task, &question, selected, move |form| {
+        let destination = Destination::read(&from.console, &from.account, form)?;
+        let name_of = {
+            let (base, directory) = (base.clone(), destination.path.clone());
+            move |name: &str| format!("{directory}{}", name.strip_prefix(&*base).unwrap_or(name))
+        };
+        Ok(copy(from.clone(), destination, source.clone(), name_of))
+    })
+}
+
+fn destination_fields(container: &str, directory: &str) -> Markup {
+    html! {
+        div.fields {
+            label { "To the container " input name="container" value=(container) required autocomplete="off"; }
+            label.grow { "Directory " input name="path" value=(directory) placeholder="the root" autocomplete="off"; }
+        }
+        (choices())
+    }
+}
+
+/// The choices of a copy.
+fn choices() -> Markup {
+    html! {
+        div.fields {
+            label.check { input type="checkbox" name="move" value="yes"; " Delete the originals afterwards: a move" }
+            label.check { input type="checkbox" name="replace" value="yes"; " Replace blobs of the same name" }
+        }
+    }
+}
+
+/// Where blobs are copied to, and how.
+struct Destination {
+    container: String,
+    /// A directory with its slash, or empty; for one blob, its new name.
+    path: String,
+    moves: bool,
+    replaces: bool,
+}
+
+impl Destination {
+    fn read(console: &Console, account: &str, form: &Form) -> Result<Destination> {
+        let container = form.required("container")?.to_owned();
+        check_changeable(&container)?;
+        let (services, account) = console.at(account)?;
+        services
+            .blobs
+            .get_container_properties(account, &container)
+            .map_err(|error| Failure::from(error).with("Field", "container"))?;
+        let path = form.text("path").trim_start_matches('/');
+        let slash = if path.is_empty() || path.ends_with('/') {
+            ""
+        } else {
+            "/"
+        };
+        Ok(Destination {
+            container,
+            path: format!("{path}{slash}"),
+            moves: form.get("move").is_some(),
+            replaces: form.get("replace").is_some(),
+        })
+    }
+}
+
+fn copy(
+    from: Selected,
+    to: Destination,
+    source: String,
+    name_of: impl Fn(&str) -> String + Send + 'static,
+) -> Act<Item> {
+    Box::new(move |job, items| {
+        let (services, account) = from.console.at(&from.account)?;
+        let mut last = None;
+        for item in items.iter().take_while(|_| !job.is_canceled()) {
+            let name = name_of(&item.name);
+            if name == item.name && to.container == from.container {
+                let message = "It would be copied onto itself.";
+                job.add_failed(&item.name, Failure::new(400, "SameName", message));
+                continue;
+            }
+            let url = url_of(&source, account, &from.container, &item.name);
+            let places = (from.place(), place_of(&from, &to));
+            match copy_one(&services, &places, (item, &name), (url, &to)) {
+                Ok(ticket) => {
+                    last = Some(ticket);
+                    job.add_done(1);
+                }
+                Err(error) if to.replaces && is_change(&error) => job.add_changed(),
+                Err(error) => job.add_failed(&item.name, error),
+            }
+        }
+        Ok(last)
+    })
+}
+
+fn place_of<'a>(from: &'a Selected, to: &'a Destination) -> Place<'a> {
+    Place {
+        account: &from.account,
+        container: &to.container,
+    }
+}
+
+fn url_of(source: &str, account: &str, container: &str, name: &str) -> String {
+    let parts = [account, container, name].map(links::encode);
+    format!("{source}/{}", parts.join("/"))
+}
+
+/// Copies one blob in the version of the item, and deletes the original if it moves.
+fn copy_one(
+    services: &Services,
+    (from, to): &(Place<'_>, Place<'_>),
+    (item, name): (&Item, &str),
+    (source_url, how): (String, &Destination),
+) -> lazurite_blob::Result<Ticket> {
+    let original = from.current(&item.name);
+    let is_new = ETags::parse("*").filter(|_| !how.replaces);
+    let request = CopyBlob {
+        source_url,
+        source_conditions: unchanged(item),
+        conditions: Conditions {
+            if_none_match: is_new,
+            ..Conditions::default()
+        },
+        ..CopyBlob::default()
+    };
+    let copied = services
+        .blobs
+        .copy_blob(&original, &to.current(name), request)?;
+    if !how.moves {
+        return Ok(copied.1);
+    }
+    Ok(services.blobs.delete_blob(&original, &whole(item))?.1)
+}
+
+/// The deletion of a blob in the version of an item, with its snapshots.
+fn whole(item: &Item) -> DeleteBlob {
+    DeleteBlob {
+        snapshots: Some(DeleteSnapshots::Include),
+        permanent: false,
+        conditions: unchanged(item),
+        tier_changed: TierChanged::default(),
+    }
+}
+
+/// The form that renames, moves or copies one blob.
+pub fn rename_form(console: &Console, place: &Place<'_>, name: &str, etag: &str) -> Markup {
+    html! {
+        details {
+            summary { "Rename, move or copy" }
+            form.fields method="post" action=(place.blob_path(&["copy"], name)) {
+                (layout::token(console))
+                input type="hidden" name="etag" value=(etag);
+                label { "Container " input name="container" value=(place.container) required autocomplete="off"; }
+                label.grow { "Name " input name="to" value=(name) required autocomplete="off" spellcheck="false"; }
+                label.check { input type="checkbox" name="replace" value="yes"; " Replace a blob of this name" }
+                button name="act" value="move" { "Move" }
+                button.quiet name="act" value="copy" { "Copy" }
+                p.limits { "A move copies the blob, then deletes it with its snapshots, if it is unchanged since this page was made." }
+            }
+        }
+    }
+}
+
+/// Renames, moves or copies one blob.
+pub async fn rename(
+    State(console): State<Arc<Console>>,
+    Path((account, container)): Path<(String, String)>,
+    visit: Visit,
+    Extension(form): Extension<Form>,
+) -> Page<SeeOther> {
+    let name = visit.parameter("name");
+    let to = form.required("to")?.to_owned();
+    let how = Destination {
+        container: form.required("container")?.to_owned(),
+        path: String::new(),
+        moves: form.text("act") == "move",
+        replaces: form.get("replace").is_some(),
+    };
+    check_changeable(&how.container)?;
+    if how.moves {
+        check_changeable(&container)?;
+    }
+    if how.container == container && to == name {
+        let same = Failure::new(400, "SameName", "This is the name that the blob has.");
+        return Err(same.with("Field", "to").into());
+    }
+    let path = blob_path(&account, &how.container, &to);
+    let done = if how.moves { Done::Moved } else { Done::Copied };
+    let source = source_of(&visit);
+    written(console, path, done, move |console| {
+        let etag = form.text("etag").to_owned();
+        let item = Item { name, etag };
+        let place = |container| Place {
+            account: &account,
+            container,
+        };
+        let places = (place(&*container), place(&*how.container));
+        let (services, own) = console.at(&account)?;
+        let url = url_of(&source, own, &container, &item.name);
+        Ok(copy_one(&services, &places, (&item, &to), (url, &how))?)
+    })
+    .await
+}
