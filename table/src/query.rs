@@ -158,15 +158,11 @@ impl TableService {
         expired: &dyn Fn() -> bool,
         visitor: Visitor<'_>,
     ) -> Result<PageEnd> {
-        let filter = query.filter.map_or(Ok(None), Filter::parse)?;
+        let mut plan = plan_of(query)?;
         let mut pager = Pager::new(query.top, expired)?;
         let snapshot = self.db.snapshot();
         let record = self.table_record(account, table, Some(&snapshot))?;
         let prefix = record.ok_or(Error::TableNotFound)?.id.to_be_bytes();
-        let mut plan = Plan::new(filter, &["PartitionKey", "RowKey"]);
-        if let Some(range) = query.access_range {
-            plan.clip(&range.to_key_range());
-        }
         let (access, azure_access) = (plan.kind(), plan.azure.kind);
         if let Some((partition_key, row_key)) = query.continuation {
             plan.start_at(keys::in_table(partition_key, row_key));
@@ -185,8 +181,7 @@ impl TableService {
                 let row = Row::decode(value)?;
                 if partitions.as_mut().is_some_and(|seen| seen.are_full(key)) {
                     is_at_partition_end = true;
-                    let row = EntityView::of_key(key, row)?;
-                    next = Some((row.partition_key().into(), row.row_key().into()));
+                    next = Some(keys_of(&EntityView::of_key(key, row)?));
                     return Ok(Step::Stop);
                 }
                 let matches = match &matcher {
@@ -200,10 +195,7 @@ impl TableService {
                 match step {
                     Step::Take => (visitor.entity)(&EntityView::of_key(key, row)?)?,
                     Step::Skip => {}
-                    Step::Stop => {
-                        let row = EntityView::of_key(key, row)?;
-                        next = Some((row.partition_key().into(), row.row_key().into()));
-                    }
+                    Step::Stop => next = Some(keys_of(&EntityView::of_key(key, row)?)),
                 }
                 Ok(step)
             },
@@ -213,11 +205,7 @@ impl TableService {
             access,
             azure_access,
             examined: pager.examined,
-            azure_examined: if azure_access == AccessKind::Nothing {
-                None
-            } else {
-                self.azure_examined(&snapshot, &prefix, &plan, &pager, next.as_ref())
-            },
+            azure_examined: self.azure_examined(&snapshot, &prefix, &plan, &pager, next.as_ref()),
             returned: pager.taken,
         };
         Ok(PageEnd {
@@ -237,6 +225,9 @@ impl TableService {
         pager: &Pager<'_>,
         next: Option<&(String, String)>,
     ) -> Option<RowCount> {
+        if plan.azure.kind == AccessKind::Nothing {
+            return None;
+        }
         if pager.top == 0 || plan.reads_as_azure() {
             return Some(RowCount::exact(pager.examined));
         }
@@ -498,6 +489,21 @@ impl<'a> Pager<'a> {
         self.taken_bytes += bytes;
         Step::Take
     }
+}
+
+/// The plan of a query for all of its pages. Errors: `InvalidInput`, `NotImplemented`.
+fn plan_of(query: &Query<'_>) -> Result<Plan> {
+    let filter = query.filter.map_or(Ok(None), Filter::parse)?;
+    let mut plan = Plan::new(filter, &["PartitionKey", "RowKey"]);
+    if let Some(range) = query.access_range {
+        plan.clip(&range.to_key_range());
+    }
+    Ok(plan)
+}
+
+/// The PartitionKey and the RowKey of an entity.
+fn keys_of(row: &EntityView<'_>) -> (String, String) {
+    (row.partition_key().into(), row.row_key().into())
 }
 
 /// The range of keys that consist of `prefix` and a key in `range`.

@@ -9,6 +9,7 @@
 
 mod blocks;
 mod history;
+mod store;
 mod terms;
 
 use lazurite_blob::{Error, Ticket};

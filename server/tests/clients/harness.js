@@ -46,6 +46,22 @@ async function all(iterator) {
   return items;
 }
 
+/** Service properties that are not named stay as they are. */
+async function setsPropertiesPartByPart(service) {
+  const rule = { allowedOrigins: "http://a.com", allowedMethods: "GET,PUT", allowedHeaders: "", exposedHeaders: "", maxAgeInSeconds: 7 };
+  await service.setProperties({ cors: [rule] });
+  await service.setProperties({});
+  const found = await service.getProperties();
+  assert.equal(found.hourMetrics.enabled, false);
+  assert.deepEqual(found.cors.map((rule) => [rule.allowedOrigins, rule.maxAgeInSeconds]), [["http://a.com", 7]]);
+  const metrics = { version: "1.0", enabled: true, includeAPIs: false, retentionPolicy: { enabled: false } };
+  await service.setProperties({ minuteMetrics: metrics });
+  assert.equal((await service.getProperties()).minuteMetrics.enabled, true);
+  await service.setProperties({ minuteMetrics: { ...metrics, enabled: false, includeAPIs: undefined } });
+  await service.setProperties({ cors: [] });
+  assert.equal((await service.getProperties()).cors?.length ?? 0, 0);
+}
+
 /** Asks `what()` until it answers something true: for what only the server's clock can bring about. */
 async function eventually(what, seconds = 20) {
   const deadline = Date.now() + seconds * 1000;
@@ -59,4 +75,4 @@ async function eventually(what, seconds = 20) {
   throw new Error(`it did not happen within ${seconds} s`);
 }
 
-module.exports = { connection, settings, once, unique, fails, all, eventually };
+module.exports = { connection, settings, once, unique, fails, all, eventually, setsPropertiesPartByPart };

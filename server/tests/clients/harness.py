@@ -50,6 +50,29 @@ class Test(unittest.TestCase):
         else:
             self.fail(f"expected {status} {code}, but it succeeded")
 
+    def check_service_properties(self, service, CorsRule, Metrics, RetentionPolicy):
+        """Service properties that are not named stay as they are."""
+        found = service.get_service_properties()
+        self.assertEqual((found["cors"], found["hour_metrics"].enabled), ([], False))
+        rules = [CorsRule(["http://a.com", "http://b.com"], ["GET", "PUT"], allowed_headers=["x-ms-meta-*"], max_age_in_seconds=500), CorsRule(["*"], ["GET"])]
+        service.set_service_properties(cors=rules)
+        self.addCleanup(service.set_service_properties, cors=[])
+        service.set_service_properties(hour_metrics=Metrics(enabled=False))
+        first, second = service.get_service_properties()["cors"]
+        # The clients of Blob and Queue give lists as texts, that of Table gives lists.
+        words = lambda value: value.split(",") if isinstance(value, str) else value
+        self.assertEqual((words(first.allowed_origins), words(first.allowed_methods)), (["http://a.com", "http://b.com"], ["GET", "PUT"]))
+        self.assertEqual((words(first.allowed_headers), first.max_age_in_seconds), (["x-ms-meta-*"], 500))
+        self.assertEqual((words(second.allowed_origins), second.max_age_in_seconds), (["*"], 0))
+        with self.fails(400, "InvalidXmlDocument"):
+            service.set_service_properties(cors=[rules[1]] * 6)
+        with self.fails(400, "InvalidXmlNodeValue"):
+            service.set_service_properties(hour_metrics=Metrics(enabled=False, retention_policy=RetentionPolicy(enabled=True, days=366)))
+        service.set_service_properties(hour_metrics=Metrics(enabled=True, include_apis=True))
+        found = service.get_service_properties()["hour_metrics"]
+        self.assertEqual((found.enabled, found.include_apis), (True, True))
+        service.set_service_properties(hour_metrics=Metrics(enabled=False))
+
 
 class Headers:
     """Keeps status and headers of the last answer: pass as `raw_response_hook=headers`."""

@@ -3,7 +3,7 @@
 const assert = require("node:assert/strict");
 const { describe, it } = require("node:test");
 const { QueueServiceClient } = require("@azure/storage-queue");
-const { connection, once, unique, fails, all, eventually } = require("./harness.js");
+const { connection, once, unique, fails, all, eventually, setsPropertiesPartByPart } = require("./harness.js");
 
 const service = QueueServiceClient.fromConnectionString(connection, once);
 const week = 7 * 24 * 60 * 60;
@@ -99,20 +99,7 @@ describe("queues", () => {
     assert.deepEqual((await queue.getAccessPolicy()).signedIdentifiers, []);
   });
 
-  it("have service properties that are set part by part", async () => {
-    const rule = { allowedOrigins: "http://a.com", allowedMethods: "GET,PUT", allowedHeaders: "", exposedHeaders: "", maxAgeInSeconds: 7 };
-    await service.setProperties({ cors: [rule] });
-    await service.setProperties({});
-    const found = await service.getProperties();
-    assert.equal(found.hourMetrics.enabled, false);
-    assert.deepEqual(found.cors.map((rule) => [rule.allowedOrigins, rule.maxAgeInSeconds]), [["http://a.com", 7]]);
-    const metrics = { version: "1.0", enabled: true, includeAPIs: false, retentionPolicy: { enabled: false } };
-    await service.setProperties({ minuteMetrics: metrics });
-    assert.equal((await service.getProperties()).minuteMetrics.enabled, true);
-    await service.setProperties({ minuteMetrics: { ...metrics, enabled: false, includeAPIs: undefined } });
-    await service.setProperties({ cors: [] });
-    assert.equal((await service.getProperties()).cors?.length ?? 0, 0);
-  });
+  it("have service properties that are set part by part", () => setsPropertiesPartByPart(service));
 });
 
 describe("messages", () => {

@@ -119,24 +119,7 @@ class Queues(harness.Test):
         self.assertEqual(queue.get_queue_access_policy(), {})
 
     def test_service_properties_are_set_part_by_part(self):
-        found = service.get_service_properties()
-        self.assertEqual((found["cors"], found["hour_metrics"].enabled), ([], False))
-        rules = [CorsRule(["http://a.com", "http://b.com"], ["GET", "PUT"], allowed_headers=["x-ms-meta-*"], max_age_in_seconds=500), CorsRule(["*"], ["GET"])]
-        service.set_service_properties(cors=rules)
-        self.addCleanup(service.set_service_properties, cors=[])
-        service.set_service_properties(hour_metrics=Metrics(enabled=False))
-        first, second = service.get_service_properties()["cors"]
-        self.assertEqual((first.allowed_origins, first.allowed_methods), ("http://a.com,http://b.com", "GET,PUT"))
-        self.assertEqual((first.allowed_headers, first.max_age_in_seconds), ("x-ms-meta-*", 500))
-        self.assertEqual((second.allowed_origins, second.max_age_in_seconds), ("*", 0))
-        with self.fails(400, "InvalidXmlDocument"):
-            service.set_service_properties(cors=[rules[1]] * 6)
-        with self.fails(400, "InvalidXmlNodeValue"):
-            service.set_service_properties(hour_metrics=Metrics(enabled=False, retention_policy=RetentionPolicy(enabled=True, days=366)))
-        service.set_service_properties(hour_metrics=Metrics(enabled=True, include_apis=True))
-        found = service.get_service_properties()["hour_metrics"]
-        self.assertEqual((found.enabled, found.include_apis), (True, True))
-        service.set_service_properties(hour_metrics=Metrics())
+        self.check_service_properties(service, CorsRule, Metrics, RetentionPolicy)
 
     def test_a_recreated_queue_is_empty(self):
         queue = new_queue()

@@ -3,7 +3,7 @@
 const assert = require("node:assert/strict");
 const { before, describe, it } = require("node:test");
 const { TableClient, TableServiceClient, TableTransaction, odata } = require("@azure/data-tables");
-const { connection, once, unique, fails, all } = require("./harness.js");
+const { connection, once, unique, fails, all, setsPropertiesPartByPart } = require("./harness.js");
 
 const options = { allowInsecureConnection: true, ...once };
 const service = TableServiceClient.fromConnectionString(connection, options);
@@ -80,20 +80,7 @@ describe("tables", () => {
     assert.deepEqual(await table.getAccessPolicy(), []);
   });
 
-  it("have service properties that are set part by part", async () => {
-    const rule = { allowedOrigins: "http://a.com", allowedMethods: "GET,PUT", allowedHeaders: "", exposedHeaders: "", maxAgeInSeconds: 7 };
-    await service.setProperties({ cors: [rule] });
-    await service.setProperties({});
-    const found = await service.getProperties();
-    assert.equal(found.hourMetrics.enabled, false);
-    assert.deepEqual(found.cors.map((rule) => [rule.allowedOrigins, rule.maxAgeInSeconds]), [["http://a.com", 7]]);
-    const metrics = { version: "1.0", enabled: true, includeAPIs: false, retentionPolicy: { enabled: false } };
-    await service.setProperties({ minuteMetrics: metrics });
-    assert.equal((await service.getProperties()).minuteMetrics.enabled, true);
-    await service.setProperties({ minuteMetrics: { ...metrics, enabled: false, includeAPIs: undefined } });
-    await service.setProperties({ cors: [] });
-    assert.equal((await service.getProperties()).cors?.length ?? 0, 0);
-  });
+  it("have service properties that are set part by part", () => setsPropertiesPartByPart(service));
 });
 
 describe("entities", () => {

@@ -177,24 +177,7 @@ class Tables(harness.Test):
         self.assertEqual(service.get_service_stats()["geo_replication"]["status"], "live")
 
     def test_service_properties_are_set_part_by_part(self):
-        found = service.get_service_properties()
-        self.assertEqual((found["cors"], found["hour_metrics"].enabled), ([], False))
-        rules = [TableCorsRule(["http://a.com", "http://b.com"], ["GET", "PUT"], allowed_headers=["x-ms-meta-*"], max_age_in_seconds=500), TableCorsRule(["*"], ["GET"])]
-        service.set_service_properties(cors=rules)
-        self.addCleanup(service.set_service_properties, cors=[])
-        service.set_service_properties(hour_metrics=TableMetrics(enabled=False))
-        first, second = service.get_service_properties()["cors"]
-        self.assertEqual((first.allowed_origins, first.allowed_methods), (["http://a.com", "http://b.com"], ["GET", "PUT"]))
-        self.assertEqual((first.allowed_headers, first.max_age_in_seconds), (["x-ms-meta-*"], 500))
-        self.assertEqual((second.allowed_origins, second.max_age_in_seconds), (["*"], 0))
-        with self.fails(400, "InvalidXmlDocument"):
-            service.set_service_properties(cors=[rules[1]] * 6)
-        with self.fails(400, "InvalidXmlNodeValue"):
-            service.set_service_properties(hour_metrics=TableMetrics(enabled=False, retention_policy=TableRetentionPolicy(enabled=True, days=366)))
-        service.set_service_properties(hour_metrics=TableMetrics(enabled=True, include_apis=True))
-        found = service.get_service_properties()["hour_metrics"]
-        self.assertEqual((found.enabled, found.include_apis), (True, True))
-        service.set_service_properties(hour_metrics=TableMetrics(enabled=False))
+        self.check_service_properties(service, TableCorsRule, TableMetrics, TableRetentionPolicy)
 
 
 

@@ -455,6 +455,10 @@ fn toml_file_is_imported_into_a_running_server() {
 
 #[test]
 fn hostile_directories_are_refused_with_the_place() {
+    const BLOBS: &str = "blobs/con.blobs.jsonl";
+    const CONTAINER: &str = "blobs/con.json";
+    const MESSAGES: &str = "queues/work.messages.jsonl";
+    const ENTITIES: &str = "tables/Tab.entities.jsonl";
     let good = "queues/first.messages.jsonl";
     let long = "x".repeat(65_537);
     let long_message = format!("{{\"text\":\"{long}\"}}");
@@ -462,213 +466,79 @@ fn hostile_directories_are_refused_with_the_place() {
         format!("{fields},\"P{number}\":\"{}\"", &long[..30_000])
     });
     let large_entity = format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"r\"{large_entity}}}");
-    for (path, text, reason) in [
-        (
-            "blobs/con.blobs.jsonl",
-            "{\"name\":\"a\",\"file\":\"../../secret\"}",
-            "line 1",
-        ),
-        (
-            "blobs/con.blobs.jsonl",
-            "{\"name\":\"a\",\"file\":\"/etc/hostname\"}",
-            "missing",
-        ),
-        ("blobs/con.blobs.jsonl", "\n{", "line 2"),
-        ("blobs/con.blobs.jsonl", "{\"name\":\"missing\"}", "missing"),
-        (
-            "blobs/con.blobs.jsonl",
-            "{\"name\":\"a\",\"type\":\"tape\",\"file\":\"../con.json\"}",
-            "leads out",
-        ),
-        (
-            "blobs/con.json",
-            "{\"metadata\":{\"a\":\"b\\r\\nx-ms-lease-id: c\"}}",
-            "control character",
-        ),
-        (
-            "blobs/con.json",
-            "{\"policies\":[{\"id\":1}]}",
-            "id: 1 is no text",
-        ),
-        (
-            "blobs/con.json",
-            "{\"policies\":[{\"id\":\"a\",\"permission\":\"rz\"}]}",
-            "con.json: policies: A stored access policy has a permission that the service does not know",
-        ),
-        (
-            "blobs/con.json",
-            "{\"policies\":[{\"id\":\"a\",\"start\":\"tomorrow\"}]}",
-            "policies: a time is not one of ISO 8601",
-        ),
-        (
-            "blobs/con.json",
-            "{\"publicAccess\":\"all\"}",
-            "publicAccess: \"all\" is neither blob nor container",
-        ),
-        (
-            "blobs/con.json",
-            "{\"public-access\":\"blob\"}",
-            "con.json: public-access: it is none of the fields metadata, policies, publicAccess",
-        ),
-        (
-            "queues/work.json",
-            "{\"metadata\":{\"a-b\":\"c\"}}",
-            "work.json: metadata: The metadata specified is invalid",
-        ),
-        (
-            "tables/Tab.json",
-            "{\"metadata\":{}}",
-            "Tab.json: metadata: it is none of the fields policies",
-        ),
-        (
-            "blobs/con.blobs.jsonl",
-            "{\"name\":\"odd\",\"contenttype\":\"text/plain\"}",
-            "con.blobs.jsonl, line 1: contenttype: it is none of the fields name",
-        ),
-        (
-            "blobs/con.blobs.jsonl",
-            "{\"name\":\"odd\",\"tier\":\"Lukewarm\"}",
-            "tier: there is no tier \"Lukewarm\"",
-        ),
-        (
-            "blobs/con.blobs.jsonl",
-            "{\"name\":\"odd\",\"tier\":\"P10\"}",
-            "tier: a blob of this type cannot have",
-        ),
-        (
-            "blobs/con.blobs.jsonl",
-            "{\"name\":\"odd\",\"tags\":{\"a\":\"b?\"}}",
-            "line 1: blobs/con/odd: tags: ",
-        ),
-        (
-            "blobs/con.blobs.jsonl",
-            "{\"name\":\"odd\",\"expires\":\"2030-01-01\"}",
-            "expires: \"2030-01-01\" is no time of HTTP",
-        ),
-        (
-            "blobs/con.blobs.jsonl",
-            "{\"name\":\"odd\",\"sealed\":\"true\"}",
-            "sealed: only an append blob can be",
-        ),
-        (
-            "blobs/con.blobs.jsonl",
-            "{\"name\":\"odd\",\"type\":\"page\",\"sequenceNumber\":\"-1\"}",
-            "sequenceNumber: \"-1\" is no such number",
-        ),
-        (
-            "blobs/con.blobs.jsonl",
-            "{\"name\":\"odd\",\"contentMD5\":\"%\"}",
-            "contentMD5: \"%\" is not base64",
-        ),
-        (
-            "services/queue.xml",
-            "<StorageServiceProperties><StaticWebsite/></StorageServiceProperties>",
-            "services/queue.xml: ",
-        ),
+    #[rustfmt::skip]
+    let rows = [
+        (BLOBS, r#"{"name":"a","file":"../../secret"}"#, "line 1"),
+        (BLOBS, r#"{"name":"a","file":"/etc/hostname"}"#, "missing"),
+        (BLOBS, "\n{", "line 2"),
+        (BLOBS, r#"{"name":"missing"}"#, "missing"),
+        (BLOBS, r#"{"name":"a","type":"tape","file":"../con.json"}"#, "leads out"),
+        (CONTAINER, "{\"metadata\":{\"a\":\"b\\r\\nx-ms-lease-id: c\"}}", "control character"),
+        (CONTAINER, r#"{"policies":[{"id":1}]}"#, "id: 1 is no text"),
+        (CONTAINER, r#"{"policies":[{"id":"a","permission":"rz"}]}"#,
+         "con.json: policies: A stored access policy has a permission that the service does not know"),
+        (CONTAINER, r#"{"policies":[{"id":"a","start":"tomorrow"}]}"#,
+         "policies: a time is not one of ISO 8601"),
+        (CONTAINER, r#"{"publicAccess":"all"}"#,
+         r#"publicAccess: "all" is neither blob nor container"#),
+        (CONTAINER, r#"{"public-access":"blob"}"#,
+         "con.json: public-access: it is none of the fields metadata, policies, publicAccess"),
+        ("queues/work.json", r#"{"metadata":{"a-b":"c"}}"#,
+         "work.json: metadata: The metadata specified is invalid"),
+        ("tables/Tab.json", r#"{"metadata":{}}"#,
+         "Tab.json: metadata: it is none of the fields policies"),
+        (BLOBS, r#"{"name":"odd","contenttype":"text/plain"}"#,
+         "con.blobs.jsonl, line 1: contenttype: it is none of the fields name"),
+        (BLOBS, r#"{"name":"odd","tier":"Lukewarm"}"#, r#"tier: there is no tier "Lukewarm""#),
+        (BLOBS, r#"{"name":"odd","tier":"P10"}"#, "tier: a blob of this type cannot have"),
+        (BLOBS, r#"{"name":"odd","tags":{"a":"b?"}}"#, "line 1: blobs/con/odd: tags: "),
+        (BLOBS, r#"{"name":"odd","expires":"2030-01-01"}"#,
+         r#"expires: "2030-01-01" is no time of HTTP"#),
+        (BLOBS, r#"{"name":"odd","sealed":"true"}"#, "sealed: only an append blob can be"),
+        (BLOBS, r#"{"name":"odd","type":"page","sequenceNumber":"-1"}"#,
+         r#"sequenceNumber: "-1" is no such number"#),
+        (BLOBS, r#"{"name":"odd","contentMD5":"%"}"#, r#"contentMD5: "%" is not base64"#),
+        ("services/queue.xml", "<StorageServiceProperties><StaticWebsite/></StorageServiceProperties>",
+         "services/queue.xml: "),
         ("services/table.xml", "{}", "services/table.xml: "),
-        (
-            "queues/work.messages.jsonl",
-            "{\"text\":\"a\",\"ttl\":5}",
-            "line 1: ttl: it is none of the fields text, ttlSeconds",
-        ),
+        (MESSAGES, r#"{"text":"a","ttl":5}"#,
+         "line 1: ttl: it is none of the fields text, ttlSeconds"),
         ("blobs/UPPER/a", "x", "blobs/UPPER"),
-        (
-            "queues/work.messages.jsonl",
-            "{\"ttlSeconds\":5}",
-            "line 1: text: every message",
-        ),
+        (MESSAGES, r#"{"ttlSeconds":5}"#, "line 1: text: every message"),
         ("queues/work.txt", "", "no part of the layout"),
         ("table/Tab.json", "{}", "table: it is no part of the layout"),
         ("Tab.entities.jsonl", "", "no part of the layout"),
         ("services/blobs.xml", "", "no part of the layout"),
-        (
-            "tables/Tab.entities.jsonl",
-            "{\"PartitionKey\":\"p\"}",
-            "line 1: RowKey",
-        ),
-        (
-            "tables/Tab.entities.jsonl",
-            "{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"N\":{}}",
-            "line 1: One of the request inputs is not valid",
-        ),
-        (
-            "tables/Tab.entities.jsonl",
-            "{\"PartitionKey\":\"p/q\",\"RowKey\":\"r\"}",
-            "line 1: Bad Request",
-        ),
-        (
-            "tables/Tab.entities.jsonl",
-            "{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"1\":2}",
-            "line 1: The property name is invalid",
-        ),
-        (
-            "tables/Tab.entities.jsonl",
-            &large_entity,
-            "line 1: The entity is larger",
-        ),
-        (
-            "queues/work.messages.jsonl",
-            &long_message,
-            "line 1: text: it has more than 65536 bytes",
-        ),
-        (
-            "queues/work.messages.jsonl",
-            "{\"text\":\"a\",\"ttlSeconds\":60,\"hiddenSeconds\":60}",
-            "hiddenSeconds: The visibility timeout must be less than the time to live",
-        ),
-        (
-            "queues/work.messages.jsonl",
-            "{\"text\":\"a\",\"hiddenSeconds\":604801}",
-            "hiddenSeconds: it is out of range",
-        ),
-        (
-            "queues/work.messages.jsonl",
-            "{\"text\":\"a\\u0001b\"}",
-            "line 1: text: XML, which holds messages, has no '\\u{1}'",
-        ),
-        (
-            "tables/Tab.entities.jsonl",
-            "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}",
-            "line 2: line 1 has the same keys",
-        ),
-        (
-            "tables/Tab.entities.jsonl",
-            "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n\n{\"PartitionKey\":\"o\",\"RowKey\":\"r\"}\n\
+        (ENTITIES, r#"{"PartitionKey":"p"}"#, "line 1: RowKey"),
+        (ENTITIES, r#"{"PartitionKey":"p","RowKey":"r","N":{}}"#,
+         "line 1: One of the request inputs is not valid"),
+        (ENTITIES, r#"{"PartitionKey":"p/q","RowKey":"r"}"#, "line 1: Bad Request"),
+        (ENTITIES, r#"{"PartitionKey":"p","RowKey":"r","1":2}"#,
+         "line 1: The property name is invalid"),
+        (ENTITIES, &large_entity, "line 1: The entity is larger"),
+        (MESSAGES, &long_message, "line 1: text: it has more than 65536 bytes"),
+        (MESSAGES, r#"{"text":"a","ttlSeconds":60,"hiddenSeconds":60}"#,
+         "hiddenSeconds: The visibility timeout must be less than the time to live"),
+        (MESSAGES, r#"{"text":"a","hiddenSeconds":604801}"#, "hiddenSeconds: it is out of range"),
+        (MESSAGES, "{\"text\":\"a\\u0001b\"}",
+         "line 1: text: XML, which holds messages, has no '\\u{1}'"),
+        (ENTITIES, "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}",
+         "line 2: line 1 has the same keys"),
+        (ENTITIES,
+         "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n\n{\"PartitionKey\":\"o\",\"RowKey\":\"r\"}\n\
              {\"PartitionKey\":\"p\",\"RowKey\":\"s\"}\n{\"RowKey\":\"r\",\"PartitionKey\":\"\\u0070\"}",
-            "Tab.entities.jsonl, line 5: line 1 has the same keys",
-        ),
-        (
-            "blobs/con.blobs.jsonl",
-            "{\"name\":\"b\",\"file\":\"odd\"}\n{\"name\":\"a\",\"file\":\"odd\"}\n{\"name\":\"b\",\"file\":\"odd\"}",
-            "con.blobs.jsonl, line 3: name: an earlier line has \"b\" too",
-        ),
-        (
-            "blobs/con/o%64d",
-            "x",
-            "blobs/con/odd: no line of blobs/con.blobs.jsonl names it, and another blob has its name, \"odd\"",
-        ),
-        (
-            "queues/work.messages.jsonl",
-            "{\"text\":\"a\",\"dequeueCount\":-1}",
-            "dequeueCount: it is out of range",
-        ),
-        (
-            "blobs/con.blobs.jsonl",
-            "{\"name\":\"a/../b\",\"file\":\"odd\"}",
-            "cannot be a blob's",
-        ),
-        (
-            "blobs/con.blobs.jsonl",
-            "{\"name\":\"pages\",\"type\":\"page\",\"file\":\"odd\"}",
-            "multiple of 512",
-        ),
+         "Tab.entities.jsonl, line 5: line 1 has the same keys"),
+        (BLOBS, "{\"name\":\"b\",\"file\":\"odd\"}\n{\"name\":\"a\",\"file\":\"odd\"}\n{\"name\":\"b\",\"file\":\"odd\"}",
+         r#"con.blobs.jsonl, line 3: name: an earlier line has "b" too"#),
+        ("blobs/con/o%64d", "x",
+         r#"blobs/con/odd: no line of blobs/con.blobs.jsonl names it, and another blob has its name, "odd""#),
+        (MESSAGES, r#"{"text":"a","dequeueCount":-1}"#, "dequeueCount: it is out of range"),
+        (BLOBS, r#"{"name":"a/../b","file":"odd"}"#, "cannot be a blob's"),
+        (BLOBS, r#"{"name":"pages","type":"page","file":"odd"}"#, "multiple of 512"),
         ("blobs/$logs/a", "x", "the service makes it itself"),
-        (
-            "lazurite-export.json",
-            "{\"format\":99}",
-            "its format is 99",
-        ),
-    ] {
+        ("lazurite-export.json", r#"{"format":99}"#, "its format is 99"),
+    ];
+    for (path, text, reason) in rows {
         let scratch = TempDir::new().unwrap();
         fs::write(scratch.path().join("secret"), "s").unwrap();
         let root = scratch.path().join("hostile");

@@ -40,16 +40,17 @@ impl Walk {
             }
             4 => {
                 self.interrupt();
-                let failed = self.service.fail_interrupted_copies("cut off").unwrap();
+                let service = &self.store.service;
+                let failed = service.fail_interrupted_copies("cut off").unwrap();
                 assert_eq!((failed.count, failed.failures.len()), (1, 0));
-                self.wait_for_disk();
+                self.store.wait_for_disk();
             }
             _ => {
                 // The copy must end, or it would still be pending.
                 if !self.take_container_away(at.0) {
                     agree(Ok(()), self.at(self.now).fail_copy(&to, id, "why"));
                 }
-                self.wait_for_disk();
+                self.store.wait_for_disk();
             }
         }
         let late = self.at(self.now).fail_copy(&to, id, "why");
@@ -130,7 +131,7 @@ impl Walk {
             agree(Ok(()), renamed);
             self.at(self.now).sweep(1).unwrap();
         }
-        self.wait_for_disk();
+        self.store.wait_for_disk();
     }
 
     pub(super) fn set_policy(&self, policy: AccountPolicy) {

@@ -7,15 +7,12 @@ mod past;
 mod reads;
 mod writes;
 
+use crate::store::{Store, start};
 use crate::{ACCOUNT, Random, Result, agree, setting, with_seeds};
-use lazurite_base::wall_clock::ManualWallClock;
 use lazurite_blob::*;
-use lazurite_engine::fs::{Keep, MemoryFs};
-use lazurite_engine::{
-    Config, CountingIds, Db, Direction, Durability, Environment, KeyRange, KeyspaceOptions,
-};
+use lazurite_engine::fs::Keep;
+use lazurite_engine::{Direction, KeyRange, KeyspaceOptions};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const CONTAINERS: [&str; 2] = ["one", "two"];
@@ -110,25 +107,9 @@ type At = (usize, usize);
 struct Walk {
     random: Random,
     policy: AccountPolicy,
-    disk: MemoryFs,
-    directory: tempfile::TempDir,
-    db: Db,
-    service: BlobService,
-    clock: Arc<ManualWallClock>,
-    ids: Arc<CountingIds>,
+    store: Store,
     now: SystemTime,
     names: BTreeMap<At, Name>,
-}
-
-pub(crate) fn open(directory: &tempfile::TempDir, disk: &MemoryFs) -> Db {
-    let config = Config {
-        durability: Durability::Disk,
-        memtable_bytes_max: 64 << 10,
-        ..Config::default()
-    };
-    let mut environment = Environment::system(Durability::Disk);
-    environment.fs = Arc::new(disk.clone());
-    Db::open_with(directory.path(), config, environment).unwrap()
 }
 
 fn address(at: At, state: BlobState) -> BlobAddress<'static> {
@@ -143,30 +124,15 @@ fn address(at: At, state: BlobState) -> BlobAddress<'static> {
 impl Walk {
     /// The service, with its clock set to `now`.
     fn at(&self, now: SystemTime) -> &BlobService {
-        self.clock.set(now);
-        &self.service
+        self.store.at(now)
     }
 
     fn new(seed: u64, policy: AccountPolicy) -> Walk {
-        let directory = tempfile::tempdir().unwrap();
-        let disk = MemoryFs::crashable();
-        let db = open(&directory, &disk);
-        let ids = Arc::new(CountingIds::default());
-        let now = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
-        let clock = Arc::new(ManualWallClock::new(now));
-        let service = BlobService::open(&db, ids.clone(), clock.clone()).unwrap();
-        let set = service.set_account_policy(ACCOUNT, policy, None);
-        set.unwrap().wait().unwrap();
         let walk = Walk {
             random: Random(seed),
             policy,
-            disk,
-            directory,
-            db,
-            service,
-            clock,
-            ids,
-            now,
+            store: Store::new(policy),
+            now: start(),
             names: BTreeMap::new(),
         };
         for container in CONTAINERS {
@@ -366,13 +332,6 @@ impl Walk {
         }
     }
 
-    /// Waits for the writes of a sweep and of an interrupted copy, whose tickets are dropped: a
-    /// later write becomes durable only together with them.
-    fn wait_for_disk(&self) {
-        let set = self.service.set_service_properties(ACCOUNT, b"");
-        set.unwrap().wait().unwrap();
-    }
-
     /// The blobs that expired while a policy kept them.
     fn expired_late(&self) -> Vec<At> {
         let is_late = |known: &Known| known.immutability.is_some() && known.is_expired(self.now);
@@ -386,7 +345,7 @@ impl Walk {
     fn sweep(&mut self) {
         let late = self.expired_late();
         while self.at(self.now).sweep(3).unwrap().steps > 0 {}
-        self.wait_for_disk();
+        self.store.wait_for_disk();
         let now = self.now;
         for name in self.names.values_mut() {
             name.deleted.retain(|kept| kept.0 > now);
@@ -406,15 +365,16 @@ impl Walk {
     fn interrupt(&mut self) {
         let seed = self.random.next();
         match self.random.below(3) {
-            0 => self.db.close().unwrap(),
-            1 => self.disk = self.disk.crash(seed, Keep::Everything),
+            0 => {
+                self.store.db.close().unwrap();
+                self.store.reopen();
+            }
+            1 => self.store.crash(seed, Keep::Everything),
             _ => {
                 let keep = [Keep::Nothing, Keep::Prefix, Keep::Sectors];
-                self.disk = self.disk.crash(seed, *self.random.one(&keep));
+                self.store.crash(seed, *self.random.one(&keep));
             }
         }
-        self.db = open(&self.directory, &self.disk);
-        self.service = BlobService::open(&self.db, self.ids.clone(), self.clock.clone()).unwrap();
         self.now += Duration::from_secs(1);
         self.end_expired();
         self.compare_everything();

@@ -179,9 +179,10 @@ impl Walk {
             "timers",
         ] {
             let opened = self
+                .store
                 .db
                 .keyspace(&format!("blob.{keyspace}"), KeyspaceOptions::default());
-            let snapshot = self.db.snapshot();
+            let snapshot = self.store.db.snapshot();
             let mut rows = snapshot.scan(&opened.unwrap(), KeyRange::all(), Direction::Forward);
             if rows.advance().unwrap() {
                 panic!("left in blob.{keyspace}: {:x?}", rows.key());

@@ -5,6 +5,7 @@ use super::*;
 impl Walk {
     pub(super) fn upload(&mut self, kind: UploadKind, body: &[u8]) -> Upload {
         let mut upload = self
+            .store
             .service
             .begin_upload(kind, Checksums::default())
             .unwrap();

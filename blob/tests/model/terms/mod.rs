@@ -7,17 +7,14 @@ mod reads;
 mod settings;
 mod writes;
 
-use crate::history::open;
+use crate::store::{Store, start};
 use crate::{ACCOUNT, Random, Result, code, setting, with_seeds};
 use evaluator::{Known, Name, Rank, Refusals, Secret, Tier, has_tier};
-use lazurite_base::wall_clock::ManualWallClock;
 use lazurite_blob::*;
-use lazurite_engine::fs::{Keep, MemoryFs};
-use lazurite_engine::{CountingIds, Db};
+use lazurite_engine::fs::Keep;
 use lease::Lease;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The second container has an encryption scope, and denies all others.
@@ -34,12 +31,7 @@ type At = (usize, usize);
 struct Walk {
     random: Random,
     policy: AccountPolicy,
-    disk: MemoryFs,
-    directory: tempfile::TempDir,
-    db: Db,
-    service: BlobService,
-    clock: Arc<ManualWallClock>,
-    ids: Arc<CountingIds>,
+    store: Store,
     now: SystemTime,
     names: BTreeMap<At, Name>,
     leases: [Lease; 2],
@@ -100,30 +92,15 @@ impl RequestEncryption {
 impl Walk {
     /// The service, with its clock set to `now`.
     fn at(&self, now: SystemTime) -> &BlobService {
-        self.clock.set(now);
-        &self.service
+        self.store.at(now)
     }
 
     fn new(seed: u64, policy: AccountPolicy) -> Walk {
-        let directory = tempfile::tempdir().unwrap();
-        let disk = MemoryFs::crashable();
-        let db = open(&directory, &disk);
-        let ids = Arc::new(CountingIds::default());
-        let now = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
-        let clock = Arc::new(ManualWallClock::new(now));
-        let service = BlobService::open(&db, ids.clone(), clock.clone()).unwrap();
-        let set = service.set_account_policy(ACCOUNT, policy, None);
-        set.unwrap().wait().unwrap();
         let walk = Walk {
             random: Random(seed),
             policy,
-            disk,
-            directory,
-            db,
-            service,
-            clock,
-            ids,
-            now,
+            store: Store::new(policy),
+            now: start(),
             names: BTreeMap::new(),
             leases: [Lease::Available; 2],
         };
@@ -226,12 +203,8 @@ impl Walk {
 
     /// Kills the process and opens the store again: nothing may differ afterwards.
     fn reopen(&mut self) {
-        // The sweep was not awaited: only this write, which is logged after it, makes it durable.
-        let set = self.service.set_service_properties(ACCOUNT, b"");
-        set.unwrap().wait().unwrap();
-        self.disk = self.disk.crash(self.random.next(), Keep::Everything);
-        self.db = open(&self.directory, &self.disk);
-        self.service = BlobService::open(&self.db, self.ids.clone(), self.clock.clone()).unwrap();
+        self.store.wait_for_disk();
+        self.store.crash(self.random.next(), Keep::Everything);
         self.pass(Duration::from_secs(1));
     }
 

@@ -130,7 +130,7 @@ impl Walk {
     pub(super) fn compare_container(&mut self, container: usize) {
         let lease_id = self.lease_id(self.leases[container]);
         let lease = self.leases[container];
-        let service = &self.service;
+        let service = &self.store.service;
         let found = service.get_container_properties(ACCOUNT, CONTAINERS[container]);
         let (found, now) = (found.unwrap(), self.now);
         let shown = found.lease;

@@ -61,7 +61,7 @@ impl Walk {
     }
 
     fn upload(&mut self, kind: UploadKind, body: &[u8], key: Option<u8>) -> Upload {
-        let (service, none) = (&self.service, Checksums::default());
+        let (service, none) = (&self.store.service, Checksums::default());
         let upload = match key {
             Some(key) => service.begin_encrypted_upload(kind, none, customer_key(key)),
             None => service.begin_upload(kind, none),
