@@ -86,8 +86,8 @@ def flags_of(help_text: str) -> dict[str, str]:
 
 def commands_of(help_text: str) -> dict[str, str]:
     """The commands that --help lists, each with what it says of them."""
-    section = help_text.split("Commands:")[-1].split("\n\n")[0]
-    entries = re.findall(r"^  ([a-z]+)  +(.*(?:\n {8,}.*)*)$", section, re.MULTILINE)
+    groups = help_text.split("\nOptions:")[0]
+    entries = re.findall(r"^  ([a-z][a-z-]*)  +(.*(?:\n {8,}.*)*)$", groups, re.MULTILINE)
     return {name: " ".join(words.split()) for name, words in entries}
 
 

@@ -109,7 +109,7 @@ fn stored_messages_show_times_receipt_and_deliveries() {
     };
     assert_eq!(stored().unwrap(), of_put);
     let browsed = browse(&store, BrowseFrom::Hidden, 9).unwrap();
-    assert_eq!(browsed.messages, [of_put.clone()]);
+    assert_eq!(browsed.messages, std::slice::from_ref(&of_put));
     store.pass(30);
     let taken = store.get(1, 40).remove(0);
     let of_consumer = StoredMessage {

@@ -391,7 +391,7 @@ fn flags_of_an_address_are_those_that_were_given() {
 #[test]
 fn every_command_for_a_server_takes_its_host_and_port() {
     // These read files, have ports or connection strings as arguments, or concern this machine.
-    const OTHERS: [&str; 6] = ["verify", "dump", "health", "copy", "shim", "service"];
+    const OTHERS: [&str; 5] = ["verify", "dump", "copy", "shim", "service"];
     let has = |command: &clap::Command| {
         let mut flags = ["host", "port", "connection-string"].into_iter();
         flags.all(|flag| {

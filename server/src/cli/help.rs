@@ -19,7 +19,10 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Transfers", &["export", "import", "copy", "import-azurite"]),
     ("Table design", &["guide", "record", "what-if", "design"]),
     ("Assistants", &["mcp"]),
-    ("Installation and repair", &["shim", "verify", "dump"]),
+    (
+        "Installation and repair",
+        &["shim", "service", "verify", "dump"],
+    ),
 ];
 
 /// The flags in `-h`.

@@ -260,7 +260,7 @@ fn accounts_with_a_key_of_their_own_are_not_shown_without_a_password() {
         .output()
         .unwrap();
     assert!(
-        String::from_utf8_lossy(&peek.stderr).contains("QueueNotFound"),
+        String::from_utf8_lossy(&peek.stderr).contains("there is no queue covert"),
         "{peek:?}"
     );
     let covert = "advisor/partition?service=queue&account=someone&resource=covert";
