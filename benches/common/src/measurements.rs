@@ -118,6 +118,25 @@ enum Change {
     TooFew,
 }
 
+/// A figure of the old run and of the new one, and its change.
+type Pair<'a> = (&'a Measurement, &'a Measurement, Change);
+
+/// A line for each of the largest changes, largest first.
+fn lines_of_changes(pairs: &[Pair<'_>]) -> Vec<String> {
+    let is_changed = |(.., change): &&Pair| matches!(change, Change::Better | Change::Worse);
+    let mut changed: Vec<&Pair> = pairs.iter().filter(is_changed).collect();
+    let size = |(old, new, _): &Pair| relative(old, new).abs();
+    changed.sort_by(|one, other| size(other).total_cmp(&size(one)));
+    let shown = changed.iter().take(SHOWN_MAX);
+    let mut lines: Vec<String> = shown
+        .map(|(old, new, change)| line(*change, old, new))
+        .collect();
+    if let hidden @ 1.. = changed.len().saturating_sub(SHOWN_MAX) {
+        lines.push(format!("and {hidden} more"));
+    }
+    lines
+}
+
 impl OldRun {
     /// Reads the JSON that `--json` wrote.
     pub fn read(path: &Path) -> Outcome<OldRun> {
@@ -142,39 +161,30 @@ impl OldRun {
 
     /// Lines for the report: each figure that changed, and one sentence.
     pub fn compare(&self, new: &[Measurement]) -> Vec<String> {
-        let mut changed = Vec::new();
-        let (mut better, mut worse, mut compared, mut too_few, mut by_chance) = (0, 0, 0, 0, 0);
-        for new in new {
-            let Some(old) = self.measurements.iter().find(|old| old.name == new.name) else {
-                continue;
-            };
-            compared += 1;
-            by_chance += usize::from(!new.is_exact);
-            let change = change(old, new);
-            match change {
-                Change::Better => better += 1,
-                Change::Worse => worse += 1,
-                Change::TooFew => too_few += 1,
-                Change::None => {}
-            }
-            if matches!(change, Change::Better | Change::Worse) {
-                changed.push((relative(old, new).abs(), line(change, old, new)));
-            }
-        }
-        changed.sort_by(|one, other| other.0.total_cmp(&one.0));
-        let hidden = changed.len().saturating_sub(SHOWN_MAX);
-        let mut lines: Vec<String> = changed.into_iter().map(|(_, line)| line).collect();
-        lines.truncate(SHOWN_MAX);
-        if hidden > 0 {
-            lines.push(format!("and {hidden} more"));
-        }
+        let pairs = new.iter().filter_map(|new| {
+            let old = self.measurements.iter().find(|old| old.name == new.name)?;
+            Some((old, new, change(old, new)))
+        });
+        let pairs: Vec<Pair> = pairs.collect();
+        let count = |wanted| {
+            pairs
+                .iter()
+                .filter(|(.., change)| *change == wanted)
+                .count()
+        };
+        let by_chance = pairs.iter().filter(|(_, new, _)| !new.is_exact).count();
+        let mut lines = lines_of_changes(&pairs);
         lines.push(format!(
-            "compared with {}: {worse} of {compared} figures are worse, {better} are better (counts by themselves; times by the Mann-Whitney \
+            "compared with {}: {} of {} figures are worse, {} are better (counts by themselves; times by the Mann-Whitney \
              U test, two-sided, p < {PROBABILITY_MAX}, and at least {:.0} %; chance alone gives {:.1} of these)",
             self.shown,
+            count(Change::Worse),
+            pairs.len(),
+            count(Change::Better),
             CHANGE_MIN * 100.0,
             by_chance as f64 * PROBABILITY_MAX
         ));
+        let too_few = count(Change::TooFew);
         if too_few > 0 {
             lines.push(format!(
                 "{too_few} figures were measured too few times for any difference to count: five runs each are enough"

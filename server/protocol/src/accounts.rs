@@ -136,27 +136,7 @@ impl Accounts {
             .split(';')
             .map(str::trim);
         for entry in entries.filter(|entry| !entry.is_empty()) {
-            let mut parts = entry.split(':').map(str::trim);
-            let name = parts.next().unwrap_or_default().to_owned();
-            let given: Vec<_> = parts.collect();
-            if !(1..=2).contains(&given.len()) {
-                return Err(format!(
-                    "account \"{name}\" needs one or two base64 keys, as in name:key1:key2"
-                ));
-            }
-            let Some(decoded) = given
-                .into_iter()
-                .map(decode_key)
-                .collect::<Option<Vec<_>>>()
-            else {
-                return Err(format!("account \"{name}\" has a key that is not base64"));
-            };
-            if !is_account_name(&name) {
-                return Err(format!(
-                    "account \"{name}\" cannot be addressed: a name has 1 to {NAME_CHARACTERS_MAX} letters, digits, hyphens, underscores \
-                     and dots, begins with a letter or a digit, and has no \"--\", which stands before the name of a fork"
-                ));
-            }
+            let (name, decoded) = parse_entry(entry)?;
             if keys.contains_key(&name) {
                 return Err(format!("account \"{name}\" is named twice"));
             }
@@ -272,6 +252,29 @@ impl Accounts {
         let encoded = base64::engine::general_purpose::STANDARD.encode(&keys.load().keys[0]);
         (name, encoded)
     }
+}
+
+/// The name and the decoded keys of one entry, `name:key1[:key2]`. Error: a sentence.
+fn parse_entry(entry: &str) -> Result<(String, Vec<Vec<u8>>), String> {
+    let mut parts = entry.split(':').map(str::trim);
+    let name = parts.next().unwrap_or_default().to_owned();
+    let given: Vec<_> = parts.collect();
+    if !(1..=2).contains(&given.len()) {
+        return Err(format!(
+            "account \"{name}\" needs one or two base64 keys, as in name:key1:key2"
+        ));
+    }
+    let decoded: Option<Vec<_>> = given.into_iter().map(decode_key).collect();
+    let Some(decoded) = decoded else {
+        return Err(format!("account \"{name}\" has a key that is not base64"));
+    };
+    if !is_account_name(&name) {
+        return Err(format!(
+            "account \"{name}\" cannot be addressed: a name has 1 to {NAME_CHARACTERS_MAX} letters, digits, hyphens, underscores \
+             and dots, begins with a letter or a digit, and has no \"--\", which stands before the name of a fork"
+        ));
+    }
+    Ok((name, decoded))
 }
 
 /// Shows only the names: keys must not appear in logs.

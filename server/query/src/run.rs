@@ -63,23 +63,13 @@ impl Query {
     /// Parses and checks a statement. Errors: see [`Refused`].
     pub fn new(sql: &str, input: &Format, output: Format) -> Result<Query, Refused> {
         let statement = parse(sql)?;
-        let malformed = |at: usize, message: &str| Malformed::new(at, message.to_owned());
         if let Format::Arrow(fields) = &output {
             check_columns(&statement.select, fields.len())?;
         }
         input.check()?;
         output.check()?;
         let output = RowWriter::new(output).map_err(Refused::Unsupported)?;
-        let is_split = matches!(statement.select, Select::Split(_));
-        if is_split && (statement.condition.is_some() || statement.limit.is_some()) {
-            return Err(malformed(0, "sys.split allows neither WHERE nor LIMIT").into());
-        }
-        if is_split && !matches!(input, Format::Delimited(_) | Format::Arrow(_)) {
-            return Err(malformed(0, "sys.split requires delimited text").into());
-        }
-        if !statement.table.is_empty() && matches!(input, Format::Delimited(_) | Format::Parquet) {
-            return Err(malformed(0, "a path after FROM requires JSON").into());
-        }
+        check_input(&statement, input)?;
         let (reader, columns, has_header) = match input {
             Format::Delimited(dialect) => {
                 let columns = statement.fields.iter().map(|field| column(field, dialect));
@@ -107,6 +97,22 @@ impl Query {
     pub fn needs_content(&self) -> bool {
         matches!(self.reader, Reader::Parquet(_))
     }
+}
+
+/// Fails if the statement needs another format of the content.
+fn check_input(statement: &Statement, input: &Format) -> Result<(), Malformed> {
+    let malformed = |message: &str| Err(Malformed::new(0, message.to_owned()));
+    let is_split = matches!(statement.select, Select::Split(_));
+    if is_split && (statement.condition.is_some() || statement.limit.is_some()) {
+        return malformed("sys.split allows neither WHERE nor LIMIT");
+    }
+    if is_split && !matches!(input, Format::Delimited(_) | Format::Arrow(_)) {
+        return malformed("sys.split requires delimited text");
+    }
+    if !statement.table.is_empty() && matches!(input, Format::Delimited(_) | Format::Parquet) {
+        return malformed("a path after FROM requires JSON");
+    }
+    Ok(())
 }
 
 /// Fails unless the statement selects `count` columns or `*`.
@@ -169,11 +175,17 @@ pub struct Running {
     documents: std::vec::IntoIter<Json>,
     awaits_header: bool,
     ended: bool,
-    /// Parquet rows read so far, and rows without columns still to be processed.
-    parquet_rows: u64,
-    empty_rows: u64,
+    parquet_rows: ParquetRows,
     /// Length of the content in bytes.
     total: u64,
+}
+
+/// The progress of a query over Parquet.
+#[derive(Default)]
+struct ParquetRows {
+    read: u64,
+    /// Number of rows without columns still to be processed.
+    empty: u64,
 }
 
 /// The state that processes rows.
@@ -210,44 +222,21 @@ impl Running {
             }
             (reader, _) => reader,
         };
-        let statement = query.statement;
-        let accumulator = match &statement.select {
-            Select::Aggregate(aggregate, _) => Some(Accumulator::new(aggregate.function)),
-            _ => None,
-        };
-        let names = match &statement.select {
-            Select::Columns(columns) => names(columns, &statement.fields),
-            Select::Aggregate(_, alias) => vec![alias.clone().unwrap_or_else(|| "_1".to_owned())],
-            Select::All | Select::Split(_) => vec!["_1".to_owned()],
-        };
-        let pass = Pass {
-            rows_left: statement.limit.unwrap_or(u64::MAX),
-            places: query
-                .columns
-                .iter()
-                .map(|place| place.unwrap_or_default())
-                .collect(),
-            statement,
-            output: query.output,
-            columns: query.columns,
-            header: None,
-            names,
-            now: Timestamp::of(now),
-            accumulator,
-            written: 0,
-            row_errors: 0,
-            offset: input.offset,
-            split_from: 0,
-            container: Container::new(sync),
-        };
+        let pass = Pass::new(
+            query.statement,
+            query.output,
+            query.columns,
+            Timestamp::of(now),
+            input.offset,
+            Container::new(sync),
+        );
         Running {
             reader,
             pass,
             documents: Vec::new().into_iter(),
             awaits_header: query.has_header,
             ended: false,
-            parquet_rows: 0,
-            empty_rows: 0,
+            parquet_rows: ParquetRows::default(),
             total,
         }
     }
@@ -357,42 +346,10 @@ impl Running {
             return Ok(Read::Something);
         }
         match &mut self.reader {
-            Reader::Parquet(reader) => {
-                let Some(reader) = reader else {
-                    return Ok(Read::End);
-                };
-                let position = reader.record_start;
-                if self.parquet_rows == PARQUET_ROWS_MAX {
-                    let limit = "A query over Parquet reads at most 1073741824 rows.";
-                    return Err(Fatal::limit(limit.to_owned(), position));
-                }
-                if self.empty_rows > 0 {
-                    self.empty_rows -= 1;
-                    self.parquet_rows += 1;
-                    let row = Ok(Json::Object(Vec::new()));
-                    self.pass.parquet_row(row, position, signal)?;
-                    return Ok(Read::Something);
-                }
-                let is_all = self.pass.statement.select == Select::All;
-                let fields = (!is_all).then_some(&mut self.pass.statement.fields[..]);
-                match reader.next(fields)? {
-                    parquet::Step::Columns(names) => {
-                        let bytes = names.iter().map(String::as_bytes);
-                        self.pass.begin(names.clone(), bytes);
-                    }
-                    parquet::Step::RowGroup => {}
-                    parquet::Step::EmptyRows(rows) => match self.pass.count_of_all() {
-                        Some(count) => count.add_rows(rows),
-                        None => self.empty_rows = rows,
-                    },
-                    parquet::Step::Row(row) => {
-                        self.parquet_rows += 1;
-                        let position = reader.record_start;
-                        self.pass.parquet_row(row, position, signal)?;
-                    }
-                    parquet::Step::End => return Ok(Read::End),
-                }
+            Reader::Parquet(Some(reader)) => {
+                return self.parquet_rows.next(reader, &mut self.pass, signal);
             }
+            Reader::Parquet(None) => return Ok(Read::End),
             Reader::Documents(reader) => match reader.next(input, is_last)? {
                 documents::Step::Document(Ok(document)) => {
                     let table: &[Path] = &self.pass.statement.table;
@@ -459,7 +416,84 @@ impl Record {
     }
 }
 
+impl ParquetRows {
+    /// Reads one row, or the next part of the structure of the file.
+    fn next(
+        &mut self,
+        reader: &mut ParquetReader,
+        pass: &mut Pass,
+        signal: &dyn Fn() -> Signal,
+    ) -> Result<Read, Fatal> {
+        let position = reader.record_start;
+        if self.read == PARQUET_ROWS_MAX {
+            let limit = "A query over Parquet reads at most 1073741824 rows.";
+            return Err(Fatal::limit(limit.to_owned(), position));
+        }
+        if self.empty > 0 {
+            self.empty -= 1;
+            self.read += 1;
+            pass.parquet_row(Ok(Json::Object(Vec::new())), position, signal)?;
+            return Ok(Read::Something);
+        }
+        let is_all = pass.statement.select == Select::All;
+        let fields = (!is_all).then_some(&mut pass.statement.fields[..]);
+        match reader.next(fields)? {
+            parquet::Step::Columns(names) => {
+                let bytes = names.iter().map(String::as_bytes);
+                pass.begin(names.clone(), bytes);
+            }
+            parquet::Step::RowGroup => {}
+            parquet::Step::EmptyRows(rows) => match pass.count_of_all() {
+                Some(count) => count.add_rows(rows),
+                None => self.empty = rows,
+            },
+            parquet::Step::Row(row) => {
+                self.read += 1;
+                pass.parquet_row(row, reader.record_start, signal)?;
+            }
+            parquet::Step::End => return Ok(Read::End),
+        }
+        Ok(Read::Something)
+    }
+}
+
 impl Pass {
+    fn new(
+        statement: Statement,
+        output: RowWriter,
+        columns: Vec<Option<usize>>,
+        now: Timestamp,
+        offset: u64,
+        container: Container,
+    ) -> Pass {
+        let accumulator = match &statement.select {
+            Select::Aggregate(aggregate, _) => Some(Accumulator::new(aggregate.function)),
+            _ => None,
+        };
+        let names = match &statement.select {
+            Select::Columns(columns) => names(columns, &statement.fields),
+            Select::Aggregate(_, alias) => vec![alias.clone().unwrap_or_else(|| "_1".to_owned())],
+            Select::All | Select::Split(_) => vec!["_1".to_owned()],
+        };
+        let places = columns.iter().map(|place| place.unwrap_or_default());
+        Pass {
+            places: places.collect(),
+            rows_left: statement.limit.unwrap_or(u64::MAX),
+            statement,
+            output,
+            columns,
+            header: None,
+            names,
+            now,
+            accumulator,
+            written: 0,
+            row_errors: 0,
+            offset,
+            split_from: 0,
+            container,
+        }
+    }
+
     /// The accumulator of `COUNT(*)` without a condition, which needs no values.
     fn count_of_all(&mut self) -> Option<&mut Accumulator> {
         let is_count = match &self.statement.select {

@@ -13,6 +13,7 @@
 mod azurite_process;
 mod clients;
 mod http;
+mod operations;
 mod random;
 mod server;
 mod slow;

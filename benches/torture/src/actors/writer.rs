@@ -99,34 +99,27 @@ impl Step {
 
     /// Does the step, and checks the results of its calls.
     pub fn run(&self, life: &mut Life) -> Checked {
+        let (Step::Batch { store, .. }
+        | Step::Overwrites { store, .. }
+        | Step::Upload { store, .. }
+        | Step::Attach { store, .. }) = self;
+        let Some(store) = life.open_store(*store) else {
+            return Ok(());
+        };
         match self {
             Step::Batch {
-                store,
                 changes,
                 is_locked,
                 is_awaited,
-            } => {
-                let Some(store) = life.open_store(*store) else {
-                    return Ok(());
-                };
-                match write_noted(store, changes, *is_locked)? {
-                    Some(ticket) if *is_awaited => wait(store, ticket),
-                    _ => Ok(()),
-                }
-            }
-            Step::Overwrites { store, changes } => {
-                let Some(store) = life.open_store(*store) else {
-                    return Ok(());
-                };
-                for change in changes {
-                    write_noted(store, std::slice::from_ref(change), false)?;
-                }
-                Ok(())
-            }
-            Step::Upload { store, values, way } => {
-                let Some(store) = life.open_store(*store) else {
-                    return Ok(());
-                };
+                ..
+            } => match write_noted(store, changes, *is_locked)? {
+                Some(ticket) if *is_awaited => wait(store, ticket),
+                _ => Ok(()),
+            },
+            Step::Overwrites { changes, .. } => changes.iter().try_for_each(|change| {
+                write_noted(store, std::slice::from_ref(change), false).map(drop)
+            }),
+            Step::Upload { values, way, .. } => {
                 let uploaded = upload(store, values, *way);
                 let uploaded = store.checked("upload", uploaded)?.unwrap_or_default();
                 let room = UPLOADS_MAX.saturating_sub(store.uploads.len());
@@ -135,14 +128,11 @@ impl Step {
                 Ok(())
             }
             Step::Attach {
-                store,
                 upload,
                 keyspace,
                 key,
-            } => match life.open_store(*store) {
-                Some(store) => attach(store, *upload, (*keyspace, key)),
-                None => Ok(()),
-            },
+                ..
+            } => attach(store, *upload, (*keyspace, key)),
         }
     }
 

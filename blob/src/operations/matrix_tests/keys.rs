@@ -4,111 +4,6 @@
 
 use super::*;
 use crate::operations::encryption_tests::{key, with_key};
-use std::time::Duration;
-
-/// How an operation treats a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Key {
-    /// The operation needs the key of the blob.
-    Needs,
-    /// The operation makes the blob anew with the key of the request, whatever there was.
-    Replaces,
-    /// The operation needs no key and ignores one: the clients send none with it.
-    Ignores,
-    /// The operation makes the blob anew and without a key: the clients send none with it.
-    ReplacesPlain,
-}
-
-fn treats(name: &str) -> Key {
-    match name {
-        "Get Blob"
-        | "Get Blob Properties"
-        | "Append Block"
-        | "Put Page"
-        | "Put Page, clear"
-        | "Set Blob Properties, length"
-        | "Set Blob Properties, length and number"
-        | "Set Blob Metadata"
-        | "Snapshot Blob" => Key::Needs,
-        "Put Blob" | "Put Blob, append" | "Put Blob, pages" | "Put Block List" => Key::Replaces,
-        "Copy Blob" | "Copy Blob From URL" | "Copy Blob from elsewhere" => Key::ReplacesPlain,
-        "Get Blob Tags"
-        | "Get Page Ranges"
-        | "Get Block List"
-        | "Put Blob, before its body"
-        | "Append Blob Seal"
-        | "Set Blob Properties"
-        | "Set Blob Properties, number"
-        | "Delete Blob"
-        | "Set Blob Tags"
-        | "Set Blob Tier"
-        | "Set Blob Expiry"
-        | "Set Blob Immutability Policy"
-        | "Set Blob Legal Hold"
-        | "Lease Blob"
-        | "Undelete Blob"
-        // The first uncommitted block sets the key for the others, whatever key the blob has.
-        | "Put Block" => Key::Ignores,
-        other => panic!("the treatment of a key by {other} is undecided"),
-    }
-}
-
-/// Operations without conditions or lease ids, and one with two effects.
-pub(super) fn others() -> Vec<Operation> {
-    vec![
-        operation!(
-            "Set Blob Properties, length and number",
-            PageBlob,
-            Changes,
-            Change,
-            |s, name, c, now| {
-                let increment = Some(SequenceAction::Increment);
-                s.set_pages(name, Some(512), increment, c, now)
-            }
-        ),
-        operation!(
-            "Set Blob Immutability Policy",
-            BlockBlob,
-            Compares,
-            Nothing,
-            |s, name, c, now| {
-                let policy = ImmutabilityPolicy {
-                    until: now + Duration::from_secs(60),
-                    mode: ImmutabilityMode::Unlocked,
-                };
-                let service = &s;
-                let set =
-                    service
-                        .at(now)
-                        .set_blob_immutability_policy(&address(name), policy, c)?;
-                Ok(set.1.wait()?)
-            }
-        ),
-        operation!(
-            "Set Blob Legal Hold",
-            BlockBlob,
-            Compares,
-            Nothing,
-            |s, name, _, now| {
-                let set = s.at(now).set_blob_legal_hold(&address(name), true)?;
-                Ok(set.wait()?)
-            }
-        ),
-        operation!(
-            "Lease Blob",
-            BlockBlob,
-            Compares,
-            Change,
-            |s, name, c, now| {
-                let acquire = LeaseAction::Acquire {
-                    duration: LeaseDuration::Infinite,
-                    proposed: None,
-                };
-                Ok(s.at(now).lease_blob(&address(name), acquire, c)?.2.wait()?)
-            }
-        ),
-    ]
-}
 
 impl Store {
     /// A blob of a type, made with the key or in the scope of these conditions, if they have one.
@@ -172,7 +67,7 @@ fn every_operation_treats_keys_as_in_its_table() {
     store.make_sources();
     let conditions = |byte: Option<u8>| byte.map_or_else(Conditions::default, with_key);
     for operation in operations().into_iter().chain(others()) {
-        let treats = treats(operation.name);
+        let treats = operation.key;
         for has in [None, Some(1)] {
             for given in [None, Some(1), Some(2)] {
                 let cell = format!("{} with {given:?} on {has:?}", operation.name);
@@ -182,7 +77,7 @@ fn every_operation_treats_keys_as_in_its_table() {
                 assert_eq!(outcome, shown(treats, has, given), "{cell}");
                 let expected = match treats {
                     Key::Replaces => given,
-                    Key::ReplacesPlain => None,
+                    Key::Drops => None,
                     Key::Ignores if operation.name == "Delete Blob" => None,
                     Key::Needs | Key::Ignores => has,
                 };

@@ -1,6 +1,6 @@
 //! The operations on a blob, each as one line of the protocol's tables: what they need, and how
-//! they treat a lease id, conditional headers, customer-provided keys and encryption scopes.
-//! `leases.rs`, `conditions.rs`, `keys.rs` and `scopes.rs` go through every cell.
+//! they treat a lease id, conditional headers, customer-provided keys, encryption scopes and
+//! protections. The files of this folder go through every cell.
 
 mod conditions;
 mod keys;
@@ -40,6 +40,66 @@ enum HonouredConditions {
     Nothing,
 }
 
+/// How an operation treats a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Key {
+    /// The operation needs the key of the blob.
+    Needs,
+    /// The operation makes the blob anew with the key of the request, whatever there was.
+    Replaces,
+    /// The operation needs no key and ignores one: the clients send none with it.
+    Ignores,
+    /// The operation makes the blob anew and without a key: the clients send none with it.
+    Drops,
+}
+
+/// How an operation treats an encryption scope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// The operation needs the scope of the blob, named or as the container's default.
+    Needs,
+    /// The operation makes the blob anew, in the scope that is named or the container's.
+    Replaces,
+    /// The operation stores content beside the blob, in any scope that the container allows.
+    Allows,
+    /// The operation needs no scope: the clients send none, and the server refuses one.
+    Ignores,
+}
+
+/// What an operation does that a policy or hold, a pending copy, or the archive tier may prevent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Protection {
+    /// The operation ignores all of them.
+    Free,
+    /// The operation needs content that is online.
+    NeedsOnline,
+    /// The operation may set protections and tags, but not while a copy is pending.
+    Sets,
+    /// The operation needs the whole content, which is complete and online.
+    Copies,
+    /// The operation deletes the blob, now or later, in any tier.
+    Removes,
+    /// The operation changes content or properties.
+    Changes,
+}
+
+impl Protection {
+    /// The outcomes on a blob with a policy or hold, with a pending copy, and in the archive tier.
+    fn outcomes(self) -> [&'static str; 3] {
+        const PROTECTED: &str = "BlobImmutableDueToPolicy";
+        const PENDING: &str = "PendingCopyOperation";
+        const ARCHIVED: &str = "BlobArchived";
+        match self {
+            Protection::Free => ["ok"; 3],
+            Protection::NeedsOnline => ["ok", "ok", ARCHIVED],
+            Protection::Sets => ["ok", PENDING, "ok"],
+            Protection::Copies => ["ok", PENDING, ARCHIVED],
+            Protection::Removes => [PROTECTED, PENDING, "ok"],
+            Protection::Changes => [PROTECTED, PENDING, ARCHIVED],
+        }
+    }
+}
+
 type Act = fn(&Store, &str, &Conditions, SystemTime) -> Result<()>;
 
 struct Operation {
@@ -47,9 +107,14 @@ struct Operation {
     on: BlobType,
     lease: Lease,
     honoured_conditions: HonouredConditions,
+    key: Key,
+    scope: Scope,
+    protection: Protection,
     act: Act,
 }
 
+/// The time at which policies end, in seconds.
+const UNTIL: u64 = 1000;
 /// The tags of every blob that these tests make.
 const TAGS: [(&str, &str); 1] = [("kind", "lake")];
 
@@ -136,18 +201,22 @@ fn done<T>(outcome: Result<(T, Ticket)>) -> Result<()> {
     Ok(outcome?.1.wait()?)
 }
 
-macro_rules! operation {
-    ($name:literal, $on:ident, $lease:ident, $honours:ident, $act:expr) => {
+/// A row: the columns in the order of [`Operation`], and the call.
+macro_rules! row {
+    ($name:literal, $on:ident, $lease:ident, $honours:ident, $key:ident, $scope:ident,
+     $protection:ident => $act:expr) => {
         Operation {
             name: $name,
             on: BlobType::$on,
             lease: Lease::$lease,
             honoured_conditions: HonouredConditions::$honours,
+            key: Key::$key,
+            scope: Scope::$scope,
+            protection: Protection::$protection,
             act: $act,
         }
     };
 }
-use operation;
 
 /// All operations on one blob that take a lease id or conditions.
 fn operations() -> Vec<Operation> {
@@ -160,290 +229,161 @@ fn operations() -> Vec<Operation> {
 
 fn reads() -> Vec<Operation> {
     vec![
-        operation!("Get Blob", BlockBlob, Compares, Read, |s, name, c, now| {
-            s.at(now).get_blob(&address(name), None, c).map(|_| ())
-        }),
-        operation!(
-            "Get Blob Properties",
-            BlockBlob,
-            Compares,
-            Read,
-            |s, name, c, now| { s.at(now).get_blob_properties(&address(name), c).map(|_| ()) }
-        ),
-        operation!(
-            "Get Blob Tags",
-            BlockBlob,
-            Compares,
-            Read,
-            |s, name, c, now| { s.at(now).get_blob_tags(&address(name), c).map(|_| ()) }
-        ),
+        row!("Get Blob", BlockBlob, Compares, Read, Needs, Ignores, NeedsOnline =>
+            |s, name, c, now| s.at(now).get_blob(&address(name), None, c).map(|_| ())),
+        row!("Get Blob Properties", BlockBlob, Compares, Read, Needs, Ignores, Free =>
+            |s, name, c, now| s.at(now).get_blob_properties(&address(name), c).map(|_| ())),
+        row!("Get Blob Tags", BlockBlob, Compares, Read, Ignores, Ignores, Free =>
+            |s, name, c, now| s.at(now).get_blob_tags(&address(name), c).map(|_| ())),
         // The operation is a GET, so its answer is that of other reads, 304 included.
-        operation!(
-            "Get Page Ranges",
-            PageBlob,
-            Compares,
-            Read,
-            |s, name, c, now| {
-                let request = GetPageRanges {
-                    conditions: c.clone(),
-                    ..GetPageRanges::default()
-                };
-                s.at(now)
-                    .get_page_ranges(&address(name), &request)
-                    .map(|_| ())
-            }
-        ),
-        operation!(
-            "Get Block List",
-            BlockBlob,
-            Compares,
-            Tags,
-            |s, name, c, now| {
-                let list_type = BlockListType::All;
-                s.at(now)
-                    .get_block_list(&address(name), list_type, c)
-                    .map(|_| ())
-            }
-        ),
+        row!("Get Page Ranges", PageBlob, Compares, Read, Ignores, Ignores, Free =>
+        |s, name, c, now| {
+            let request = GetPageRanges { conditions: c.clone(), ..Default::default() };
+            s.at(now).get_page_ranges(&address(name), &request).map(|_| ())
+        }),
+        row!("Get Block List", BlockBlob, Compares, Tags, Ignores, Ignores, Free =>
+        |s, name, c, now| {
+            let list_type = BlockListType::All;
+            s.at(now).get_block_list(&address(name), list_type, c).map(|_| ())
+        }),
     ]
 }
 
 fn creations() -> Vec<Operation> {
     vec![
-        operation!(
-            "Put Blob, before its body",
-            BlockBlob,
-            Needs,
-            Create,
-            |s, name, c, now| s
-                .at(now)
-                .check_upload(&address(name), UploadKind::PutBlob, c)
-        ),
-        operation!("Put Blob", BlockBlob, Changes, Create, |s, name, c, now| {
+        row!("Put Blob, before its body", BlockBlob, Needs, Create, Ignores, Ignores, Changes =>
+            |s, name, c, now| s.at(now).check_upload(&address(name), UploadKind::PutBlob, c)),
+        row!("Put Blob", BlockBlob, Changes, Create, Replaces, Replaces, Changes =>
+        |s, name, c, now| {
             let mut request = s.put_request(b"");
             request.upload = s.upload_with(UploadKind::PutBlob, b"new", c);
             request.conditions = c.clone();
             done(s.at(now).put_blob(&address(name), request))
         }),
-        operation!(
-            "Put Blob, append",
-            AppendBlob,
-            Changes,
-            Create,
-            |s, name, c, now| {
-                let request = PutAppendBlob {
-                    conditions: c.clone(),
-                    ..PutAppendBlob::default()
-                };
-                done(s.at(now).put_append_blob(&address(name), request))
-            }
-        ),
-        operation!(
-            "Put Blob, pages",
-            PageBlob,
-            Changes,
-            Create,
-            |s, name, c, now| {
-                let request = PutPageBlob {
-                    conditions: c.clone(),
-                    ..PutPageBlob::default()
-                };
-                done(s.at(now).put_page_blob(&address(name), request))
-            }
-        ),
-        operation!(
-            "Put Block List",
-            BlockBlob,
-            Changes,
-            Create,
-            |s, name, c, now| {
-                let request = PutBlockList {
-                    conditions: c.clone(),
-                    ..PutBlockList::default()
-                };
-                done(s.at(now).put_block_list(&address(name), request))
-            }
-        ),
-        operation!(
-            "Copy Blob",
-            BlockBlob,
-            Changes,
-            Create,
-            |s, name, c, now| {
-                let source = address("source");
-                let request = s.copy_request(c);
-                done(s.at(now).copy_blob(&source, &address(name), request))
-            }
-        ),
-        operation!(
-            "Copy Blob From URL",
-            BlockBlob,
-            Changes,
-            Create,
-            |s, name, c, now| {
-                let source = address("source");
-                let request = s.copy_request(c);
-                done(
-                    s.at(now)
-                        .copy_blob_from_url(&source, &address(name), request),
-                )
-            }
-        ),
-        operation!(
-            "Copy Blob from elsewhere",
-            BlockBlob,
-            Changes,
-            Create,
-            |s, name, c, now| {
-                let request = s.copy_request(c);
-                done(s.at(now).start_copy(&address(name), request, 4))
-            }
-        ),
+        row!("Put Blob, append", AppendBlob, Changes, Create, Replaces, Replaces, Changes =>
+        |s, name, c, now| {
+            let request = PutAppendBlob { conditions: c.clone(), ..Default::default() };
+            done(s.at(now).put_append_blob(&address(name), request))
+        }),
+        row!("Put Blob, pages", PageBlob, Changes, Create, Replaces, Replaces, Changes =>
+        |s, name, c, now| {
+            let request = PutPageBlob { conditions: c.clone(), ..Default::default() };
+            done(s.at(now).put_page_blob(&address(name), request))
+        }),
+        row!("Put Block List", BlockBlob, Changes, Create, Replaces, Replaces, Changes =>
+        |s, name, c, now| {
+            let request = PutBlockList { conditions: c.clone(), ..Default::default() };
+            done(s.at(now).put_block_list(&address(name), request))
+        }),
+        row!("Copy Blob", BlockBlob, Changes, Create, Drops, Replaces, Changes =>
+        |s, name, c, now| {
+            let source = address("source");
+            let request = s.copy_request(c);
+            done(s.at(now).copy_blob(&source, &address(name), request))
+        }),
+        row!("Copy Blob From URL", BlockBlob, Changes, Create, Drops, Replaces, Changes =>
+        |s, name, c, now| {
+            let source = address("source");
+            let request = s.copy_request(c);
+            done(s.at(now).copy_blob_from_url(&source, &address(name), request))
+        }),
+        row!("Copy Blob, elsewhere", BlockBlob, Changes, Create, Drops, Replaces, Changes =>
+        |s, name, c, now| {
+            let request = s.copy_request(c);
+            done(s.at(now).start_copy(&address(name), request, 4))
+        }),
     ]
 }
 
 fn changes() -> Vec<Operation> {
     vec![
-        operation!(
-            "Append Block",
-            AppendBlob,
-            Changes,
-            Change,
-            |s, name, c, now| {
-                let request = AppendBlock {
-                    upload: s.upload_with(UploadKind::AppendBlock, b"more", c),
-                    max_size: None,
-                    append_position: None,
-                    conditions: c.clone(),
-                };
-                done(s.at(now).append_block(&address(name), request))
-            }
-        ),
-        operation!(
-            "Append Blob Seal",
-            AppendBlob,
-            Changes,
-            Change,
-            |s, name, c, now| { done(s.at(now).append_blob_seal(&address(name), None, c)) }
-        ),
-        operation!("Put Page", PageBlob, Changes, Change, |s, name, c, now| {
+        row!("Append Block", AppendBlob, Changes, Change, Needs, Needs, Changes =>
+        |s, name, c, now| {
+            let request = AppendBlock {
+                upload: s.upload_with(UploadKind::AppendBlock, b"more", c),
+                max_size: None,
+                append_position: None,
+                conditions: c.clone(),
+            };
+            done(s.at(now).append_block(&address(name), request))
+        }),
+        row!("Append Blob Seal", AppendBlob, Changes, Change, Ignores, Ignores, Changes =>
+            |s, name, c, now| done(s.at(now).append_blob_seal(&address(name), None, c))),
+        row!("Put Page", PageBlob, Changes, Change, Needs, Needs, Changes =>
+        |s, name, c, now| {
             let upload = s.upload_with(UploadKind::PutPage { start: 0 }, &[1; 512], c);
             s.put_pages(name, PageUpdate::Update(upload), c, now)
         }),
-        operation!(
-            "Put Page, clear",
-            PageBlob,
-            Changes,
-            Change,
-            |s, name, c, now| { s.put_pages(name, PageUpdate::Clear, c, now) }
-        ),
-        operation!(
-            "Set Blob Properties, length",
-            PageBlob,
-            Changes,
-            Change,
-            |s, name, c, now| { s.set_pages(name, Some(512), None, c, now) }
-        ),
-        operation!(
-            "Set Blob Properties, number",
-            PageBlob,
-            Changes,
-            Change,
-            |s, name, c, now| { s.set_pages(name, None, Some(SequenceAction::Increment), c, now) }
-        ),
-        operation!(
-            "Set Blob Properties",
-            BlockBlob,
-            Changes,
-            Change,
-            |s, name, c, now| {
-                let headers = BlobHeaders::default();
-                done(s.at(now).set_blob_properties(&address(name), headers, c))
-            }
-        ),
-        operation!(
-            "Set Blob Metadata",
-            BlockBlob,
-            Changes,
-            Change,
-            |s, name, c, now| {
-                let metadata = Metadata::new();
-                done(s.at(now).set_blob_metadata(&address(name), metadata, c))
-            }
-        ),
-        operation!(
-            "Delete Blob",
-            BlockBlob,
-            Changes,
-            Change,
-            |s, name, c, now| {
-                let request = DeleteBlob {
-                    conditions: c.clone(),
-                    ..DeleteBlob::default()
-                };
-                done(s.at(now).delete_blob(&address(name), &request))
-            }
-        ),
-        operation!(
-            "Snapshot Blob",
-            BlockBlob,
-            Compares,
-            Change,
-            |s, name, c, now| {
-                let metadata = Metadata::new();
-                let taken = s.at(now).snapshot_blob(&address(name), metadata, c)?;
-                Ok(taken.2.wait()?)
-            }
-        ),
+        row!("Put Page, clear", PageBlob, Changes, Change, Needs, Needs, Changes =>
+            |s, name, c, now| s.put_pages(name, PageUpdate::Clear, c, now)),
+        row!("Set Blob Properties, length", PageBlob, Changes, Change, Needs, Needs, Changes =>
+            |s, name, c, now| s.set_pages(name, Some(512), None, c, now)),
+        row!("Set Blob Properties, number", PageBlob, Changes, Change, Ignores, Ignores, Changes =>
+            |s, name, c, now| s.set_pages(name, None, Some(SequenceAction::Increment), c, now)),
+        row!("Set Blob Properties", BlockBlob, Changes, Change, Ignores, Ignores, Changes =>
+        |s, name, c, now| {
+            done(s.at(now).set_blob_properties(&address(name), BlobHeaders::default(), c))
+        }),
+        row!("Set Blob Metadata", BlockBlob, Changes, Change, Needs, Needs, Changes =>
+        |s, name, c, now| {
+            done(s.at(now).set_blob_metadata(&address(name), Metadata::new(), c))
+        }),
+        row!("Delete Blob", BlockBlob, Changes, Change, Ignores, Ignores, Removes =>
+        |s, name, c, now| {
+            let request = DeleteBlob { conditions: c.clone(), ..Default::default() };
+            done(s.at(now).delete_blob(&address(name), &request))
+        }),
+        row!("Snapshot Blob", BlockBlob, Compares, Change, Needs, Needs, Copies =>
+        |s, name, c, now| {
+            Ok(s.at(now).snapshot_blob(&address(name), Metadata::new(), c)?.2.wait()?)
+        }),
     ]
 }
 
 fn settings() -> Vec<Operation> {
     vec![
-        operation!(
-            "Set Blob Tags",
-            BlockBlob,
-            Needs,
-            Change,
-            |s, name, c, now| {
-                let set = s.at(now).set_blob_tags(&address(name), pairs(&TAGS), c)?;
-                Ok(set.wait()?)
-            }
-        ),
-        operation!(
-            "Set Blob Tier",
-            BlockBlob,
-            Needs,
-            Tags,
-            |s, name, c, now| {
-                let tier = AccessTier::Cool;
-                let soon = RehydratePriority::Standard;
-                done(s.at(now).set_blob_tier(&address(name), tier, soon, c))
-            }
-        ),
-        operation!(
-            "Set Blob Expiry",
-            BlockBlob,
-            Changes,
-            Change,
-            |s, name, c, now| { done(s.at(now).set_blob_expiry(&address(name), Expiry::Never, c)) }
-        ),
-        operation!(
-            "Undelete Blob",
-            BlockBlob,
-            Compares,
-            Nothing,
-            |s, name, c, now| {
-                let service = &s;
-                Ok(service
-                    .at(now)
-                    .undelete_blob(&address(name), c.lease_id)?
-                    .wait()?)
-            }
-        ),
-        operation!("Put Block", BlockBlob, Needs, Nothing, |s, name, c, now| {
+        row!("Set Blob Tags", BlockBlob, Needs, Change, Ignores, Ignores, Sets =>
+        |s, name, c, now| {
+            Ok(s.at(now).set_blob_tags(&address(name), pairs(&TAGS), c)?.wait()?)
+        }),
+        row!("Set Blob Tier", BlockBlob, Needs, Tags, Ignores, Ignores, Sets =>
+        |s, name, c, now| {
+            let tier = AccessTier::Cool;
+            let soon = RehydratePriority::Standard;
+            done(s.at(now).set_blob_tier(&address(name), tier, soon, c))
+        }),
+        row!("Set Blob Expiry", BlockBlob, Changes, Change, Ignores, Ignores, Removes =>
+            |s, name, c, now| done(s.at(now).set_blob_expiry(&address(name), Expiry::Never, c))),
+        row!("Undelete Blob", BlockBlob, Compares, Nothing, Ignores, Ignores, Free =>
+            |s, name, c, now| Ok(s.at(now).undelete_blob(&address(name), c.lease_id)?.wait()?)),
+        row!("Put Block", BlockBlob, Needs, Nothing, Ignores, Allows, NeedsOnline =>
+        |s, name, c, now| {
             let upload = s.upload_with(UploadKind::PutBlock, b"block", c);
             done(s.at(now).put_block(&address(name), b"b", upload, c))
+        }),
+    ]
+}
+
+/// Operations that `leases.rs` and `conditions.rs` leave out: they take no lease ids or conditions,
+/// or have two effects.
+fn others() -> Vec<Operation> {
+    vec![
+        row!("Set Blob Properties, both", PageBlob, Changes, Change, Needs, Needs, Changes =>
+        |s, name, c, now| {
+            s.set_pages(name, Some(512), Some(SequenceAction::Increment), c, now)
+        }),
+        row!("Set Immutability Policy", BlockBlob, Compares, Nothing, Ignores, Ignores, Sets =>
+        |s, name, c, now| {
+            let policy = ImmutabilityPolicy { until: at(UNTIL), mode: ImmutabilityMode::Locked };
+            done(s.at(now).set_blob_immutability_policy(&address(name), policy, c))
+        }),
+        row!("Set Blob Legal Hold", BlockBlob, Compares, Nothing, Ignores, Ignores, Sets =>
+            |s, name, _, now| Ok(s.at(now).set_blob_legal_hold(&address(name), true)?.wait()?)),
+        row!("Lease Blob", BlockBlob, Compares, Change, Ignores, Ignores, Sets =>
+        |s, name, c, now| {
+            let duration = LeaseDuration::Infinite;
+            let acquire = LeaseAction::Acquire { duration, proposed: None };
+            Ok(s.at(now).lease_blob(&address(name), acquire, c)?.2.wait()?)
         }),
     ]
 }

@@ -36,87 +36,6 @@ const STATES: [State; 8] = [
 ];
 
 const NOW: u64 = 100;
-/// The time at which policies end, in seconds.
-const UNTIL: u64 = 1000;
-
-/// The outcomes of an operation: on a blob with a policy or hold, on one with a pending copy, and
-/// on one in the archive tier.
-fn row(operation: &str) -> [&'static str; 3] {
-    const PROTECTED: &str = "BlobImmutableDueToPolicy";
-    const PENDING: &str = "PendingCopyOperation";
-    const ARCHIVED: &str = "BlobArchived";
-    match operation {
-        "Get Blob" => ["ok", "ok", ARCHIVED],
-        "Get Blob Properties"
-        | "Get Blob Tags"
-        | "Get Page Ranges"
-        | "Get Block List"
-        | "Undelete Blob" => ["ok"; 3],
-        "Put Block" => ["ok", "ok", ARCHIVED],
-        "Delete Blob" | "Set Blob Expiry" => [PROTECTED, PENDING, "ok"],
-        "Put Blob"
-        | "Put Blob, before its body"
-        | "Put Blob, append"
-        | "Put Blob, pages"
-        | "Copy Blob"
-        | "Copy Blob From URL"
-        | "Copy Blob from elsewhere"
-        | "Put Block List"
-        | "Append Block"
-        | "Append Blob Seal"
-        | "Put Page"
-        | "Put Page, clear"
-        | "Set Blob Properties, length"
-        | "Set Blob Properties, number"
-        | "Set Blob Properties"
-        | "Set Blob Metadata" => [PROTECTED, PENDING, ARCHIVED],
-        "Snapshot Blob" => ["ok", PENDING, ARCHIVED],
-        "Set Blob Tags"
-        | "Set Blob Tier"
-        | "Set Blob Immutability Policy"
-        | "Set Blob Legal Hold"
-        | "Lease Blob" => ["ok", PENDING, "ok"],
-        other => panic!("{other} is in no row"),
-    }
-}
-
-/// Operations without conditions or lease ids, which are in no other matrix.
-fn more_settings() -> Vec<Operation> {
-    vec![
-        operation!(
-            "Set Blob Immutability Policy",
-            BlockBlob,
-            Compares,
-            Nothing,
-            |s, name, _, now| { s.protect_until(name, ImmutabilityMode::Locked, now) }
-        ),
-        operation!(
-            "Set Blob Legal Hold",
-            BlockBlob,
-            Compares,
-            Nothing,
-            |s, name, _, now| {
-                let set = s.at(now).set_blob_legal_hold(&address(name), true)?;
-                Ok(set.wait()?)
-            }
-        ),
-        operation!(
-            "Lease Blob",
-            BlockBlob,
-            Compares,
-            Nothing,
-            |s, name, _, now| {
-                let action = LeaseAction::Acquire {
-                    duration: LeaseDuration::Infinite,
-                    proposed: None,
-                };
-                let none = Conditions::default();
-                let leased = s.at(now).lease_blob(&address(name), action, &none)?;
-                Ok(leased.2.wait()?)
-            }
-        ),
-    ]
-}
 
 impl Store {
     fn protect_until(&self, name: &str, mode: ImmutabilityMode, now: SystemTime) -> Result<()> {
@@ -227,14 +146,14 @@ fn makes_version(operation: &str) -> bool {
             | "Put Block List"
             | "Copy Blob"
             | "Copy Blob From URL"
-            | "Copy Blob from elsewhere"
+            | "Copy Blob, elsewhere"
             | "Set Blob Metadata"
             | "Delete Blob"
     )
 }
 
 fn expected(operation: &Operation, state: State, account: AccountPolicy) -> &'static str {
-    let [protected, pending, archived] = row(operation.name);
+    let [protected, pending, archived] = operation.protection.outcomes();
     let needs_lease = !matches!(operation.lease, Lease::Compares);
     let is_kept = account.versioning && makes_version(operation.name);
     match state {
@@ -260,9 +179,7 @@ fn every_operation_meets_protections_as_in_its_table() {
     for account in accounts() {
         let store = keeping(account);
         store.make_sources();
-        let mut all = operations();
-        all.extend(more_settings());
-        for operation in all {
+        for operation in operations().into_iter().chain(others()) {
             for state in STATES {
                 let cell = format!("{} on {state:?}", operation.name);
                 if !store.make_in(state, &cell, operation.on) {

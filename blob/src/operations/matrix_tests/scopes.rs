@@ -4,7 +4,6 @@
 
 use super::*;
 use crate::operations::encryption_tests::{key, with_key};
-use crate::operations::matrix_tests::keys::others;
 
 const DEFAULT_SCOPE: &str = "lake";
 const OTHER_SCOPE: &str = "shore";
@@ -59,72 +58,21 @@ impl ScopeSettings {
     }
 }
 
-/// How an operation treats an encryption scope.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ScopeRule {
-    /// The operation needs the scope of the blob, named or as the container's default.
-    Needs,
-    /// The operation makes the blob anew, in the scope that is named or the container's.
-    Replaces,
-    /// The operation stores content beside the blob, in any scope that the container allows.
-    Allows,
-    /// The operation needs no scope: the clients send none, and the server refuses one.
-    Ignores,
-}
-
-fn scope_rule(name: &str) -> ScopeRule {
-    match name {
-        "Append Block"
-        | "Put Page"
-        | "Put Page, clear"
-        | "Set Blob Properties, length"
-        | "Set Blob Properties, length and number"
-        | "Set Blob Metadata"
-        | "Snapshot Blob" => ScopeRule::Needs,
-        "Put Blob"
-        | "Put Blob, append"
-        | "Put Blob, pages"
-        | "Put Block List"
-        | "Copy Blob"
-        | "Copy Blob From URL"
-        | "Copy Blob from elsewhere" => ScopeRule::Replaces,
-        "Put Block" => ScopeRule::Allows,
-        "Get Blob"
-        | "Get Blob Properties"
-        | "Get Blob Tags"
-        | "Get Page Ranges"
-        | "Get Block List"
-        | "Put Blob, before its body"
-        | "Append Blob Seal"
-        | "Set Blob Properties"
-        | "Set Blob Properties, number"
-        | "Delete Blob"
-        | "Set Blob Tags"
-        | "Set Blob Tier"
-        | "Set Blob Expiry"
-        | "Set Blob Immutability Policy"
-        | "Set Blob Legal Hold"
-        | "Lease Blob"
-        | "Undelete Blob" => ScopeRule::Ignores,
-        other => panic!("the treatment of an encryption scope by {other} is undecided"),
-    }
-}
-
 /// The outcome of a request that names this scope or none, on a blob in a scope or in none.
 fn shown(
-    scope_rule: ScopeRule,
+    scope_rule: Scope,
     home: ScopeSettings,
     has: Option<&str>,
     given: Option<&str>,
 ) -> &'static str {
     match scope_rule {
-        ScopeRule::Ignores => "ok",
+        Scope::Ignores => "ok",
         _ if home.forbids(given) => "RequestForbiddenByContainerEncryptionPolicy",
-        ScopeRule::Replaces | ScopeRule::Allows => "ok",
-        ScopeRule::Needs if has == given.or(home.default) => "ok",
-        ScopeRule::Needs if has.is_none() => "BlobDoesNotUseCustomerSpecifiedEncryption",
-        ScopeRule::Needs if given.is_none() => "BlobUsesCustomerSpecifiedEncryption",
-        ScopeRule::Needs => "BlobCustomerSpecifiedEncryptionMismatch",
+        Scope::Replaces | Scope::Allows => "ok",
+        Scope::Needs if has == given.or(home.default) => "ok",
+        Scope::Needs if has.is_none() => "BlobDoesNotUseCustomerSpecifiedEncryption",
+        Scope::Needs if given.is_none() => "BlobUsesCustomerSpecifiedEncryption",
+        Scope::Needs => "BlobCustomerSpecifiedEncryptionMismatch",
     }
 }
 
@@ -171,7 +119,7 @@ fn every_operation_treats_scopes_as_in_its_table() {
         let store = home.store();
         store.make_sources();
         for operation in operations().into_iter().chain(others()) {
-            let scope_rule = scope_rule(operation.name);
+            let scope_rule = operation.scope;
             for has in home.scopes() {
                 for given in GIVEN {
                     let cell =
@@ -180,8 +128,8 @@ fn every_operation_treats_scopes_as_in_its_table() {
                     let outcome = code((operation.act)(&store, &cell, &naming(given), at(1)));
                     assert_eq!(outcome, shown(scope_rule, home, has, given), "{cell}");
                     let after = match scope_rule {
-                        ScopeRule::Replaces if outcome == "ok" => given.or(home.default),
-                        ScopeRule::Ignores if operation.name == "Delete Blob" => None,
+                        Scope::Replaces if outcome == "ok" => given.or(home.default),
+                        Scope::Ignores if operation.name == "Delete Blob" => None,
                         _ => has,
                     };
                     assert_eq!(store.scope_of(&cell).as_deref(), after, "after {cell}");
@@ -203,14 +151,14 @@ fn blocks_are_listed_in_the_scope_they_were_put_in() {
                 let cell = format!("{given:?} of blocks in {put:?} on {has:?} in {home:?}");
                 store.make_with(&cell, BlobType::BlockBlob, &naming(has));
                 store.stage(&cell, "a", put).unwrap();
-                let expected = shown(ScopeRule::Needs, home, put, given);
+                let expected = shown(Scope::Needs, home, put, given);
                 assert_eq!(code(store.relist(&cell, &["a"], given)), expected, "{cell}");
                 let after = if expected == "ok" { put } else { has };
                 assert_eq!(store.scope_of(&cell).as_deref(), after, "after {cell}");
                 // Blocks that were listed once keep their scope, even if they are listed again.
                 if expected == "ok" {
                     for given in GIVEN {
-                        let expected = shown(ScopeRule::Needs, home, put, given);
+                        let expected = shown(Scope::Needs, home, put, given);
                         let again = store.relist(&cell, &["a", "a"], given);
                         assert_eq!(code(again), expected, "{given:?} again of {cell}");
                     }
@@ -228,7 +176,7 @@ fn uncommitted_blocks_are_all_in_the_scope_of_the_first() {
             for second in GIVEN {
                 let cell = format!("{second:?} after {first:?} in {home:?}");
                 store.stage(&cell, "a", first).unwrap();
-                let expected = shown(ScopeRule::Needs, home, first, second);
+                let expected = shown(Scope::Needs, home, first, second);
                 assert_eq!(code(store.stage(&cell, "b", second)), expected, "{cell}");
                 assert_eq!(code(store.stage(&cell, "a", second)), expected, "{cell}");
             }

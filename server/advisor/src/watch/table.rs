@@ -182,6 +182,18 @@ impl Counters {
         if shape.partition.is_some() && shape.names_row_key {
             self.touched += weight;
         }
+        self.keys(request, query, shape, weight, findings);
+    }
+
+    /// Filters that the hosted service cannot turn into a range of keys.
+    fn keys(
+        &mut self,
+        request: &Request,
+        query: &QueryFacts,
+        shape: &Shape,
+        weight: u64,
+        findings: &mut Vec<Finding>,
+    ) {
         if shape.has_or_on_keys() {
             self.or_on_keys.add(request, weight);
             if self.or_on_keys.fires() {

@@ -227,28 +227,7 @@ impl<'a> Sas<'a> {
     ) -> Result<Grant> {
         let names = Names::of(context)?;
         self.check_resource(context, &names)?;
-        let text = self.string_to_sign(context, &names);
-        // Some hand-made URLs have an unencoded plus, which was decoded to a space.
-        let signature = self.field("sig").replace(' ', "+");
-        let keys: Cow<'_, [Vec<u8>]> = match self.kind {
-            Kind::UserDelegation => {
-                let delegated = keys.iter().map(|key| self.delegation_key().value(key));
-                delegated.collect()
-            }
-            Kind::Account | Kind::Service => keys.into(),
-        };
-        let is_good = |text: &str| signature_is_good(&keys, text.as_bytes(), &signature);
-        let is_good_as_sent = || -> Result<bool> {
-            let as_sent = Names::as_sent(context)?;
-            Ok(as_sent != names && is_good(&self.string_to_sign(context, &as_sent)))
-        };
-        if !is_good(&text) && !is_good_as_sent()? {
-            let refusal = failed(format!(
-                "Signature did not match. String to sign used was {text}"
-            ));
-            let advice = "The SAS was changed after it was signed, or signed with a key that the account does not have.";
-            return Err(refusal.with("ExtendedErrorDetail", advice));
-        }
+        self.check_signature(context, &names, keys)?;
         if self.policy_name().is_some() && policy.is_none() {
             return Err(failed(
                 "The stored access policy that si names does not exist.",
@@ -267,6 +246,32 @@ impl<'a> Sas<'a> {
         self.check_address(context)?;
         self.check_protocol(context)?;
         self.grant(context, permissions)
+    }
+
+    fn check_signature(&self, context: &Context, names: &Names, keys: &[Vec<u8>]) -> Result<()> {
+        let text = self.string_to_sign(context, names);
+        // Some hand-made URLs have an unencoded plus, which was decoded to a space.
+        let signature = self.field("sig").replace(' ', "+");
+        let keys: Cow<'_, [Vec<u8>]> = match self.kind {
+            Kind::UserDelegation => {
+                let delegated = keys.iter().map(|key| self.delegation_key().value(key));
+                delegated.collect()
+            }
+            Kind::Account | Kind::Service => keys.into(),
+        };
+        let is_good = |text: &str| signature_is_good(&keys, text.as_bytes(), &signature);
+        let is_good_as_sent = || -> Result<bool> {
+            let as_sent = Names::as_sent(context)?;
+            Ok(as_sent != *names && is_good(&self.string_to_sign(context, &as_sent)))
+        };
+        if !is_good(&text) && !is_good_as_sent()? {
+            let refusal = failed(format!(
+                "Signature did not match. String to sign used was {text}"
+            ));
+            let advice = "The SAS was changed after it was signed, or signed with a key that the account does not have.";
+            return Err(refusal.with("ExtendedErrorDetail", advice));
+        }
+        Ok(())
     }
 
     /// The key that a user delegation SAS claims to be signed with.

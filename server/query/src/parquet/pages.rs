@@ -13,6 +13,7 @@ use parquet::column::page::{Page, PageMetadata, PageReader};
 use parquet::errors::Result;
 use parquet::file::metadata::ColumnChunkMetaData;
 use std::io::Read;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -112,6 +113,20 @@ pub struct Pages {
     values_left: u64,
 }
 
+/// The range of a column chunk in content of this length.
+fn range_of(chunk: &ColumnChunkMetaData, length: u64) -> Result<Range<u64>> {
+    let data = chunk.data_page_offset();
+    let dictionary = chunk.dictionary_page_offset().filter(|at| *at > 0);
+    let first = dictionary.map_or(data, |at| at.min(data));
+    let bytes = u64::try_from(chunk.compressed_size());
+    let (Ok(at), Ok(bytes)) = (u64::try_from(first), bytes) else {
+        return Err(failed("a column chunk has a negative offset"));
+    };
+    let end = at.checked_add(bytes).filter(|end| *end <= length);
+    let end = end.ok_or_else(|| failed("a column chunk is beyond the end of the blob"))?;
+    Ok(at..end)
+}
+
 impl Pages {
     /// A reader of the pages of a chunk, `window_bytes` at a time. Errors: the chunk is not within
     /// the content, or has a negative size.
@@ -121,18 +136,7 @@ impl Pages {
         chunk: &ColumnChunkMetaData,
         window_bytes: usize,
     ) -> Result<Pages> {
-        let first = chunk.dictionary_page_offset().filter(|at| *at > 0);
-        let first = first.map_or(chunk.data_page_offset(), |at| {
-            at.min(chunk.data_page_offset())
-        });
-        let bytes = u64::try_from(chunk.compressed_size());
-        let (Ok(at), Ok(bytes)) = (u64::try_from(first), bytes) else {
-            return Err(failed("a column chunk has a negative offset"));
-        };
-        let end = at.checked_add(bytes);
-        let Some(end) = end.filter(|end| *end <= content.length()) else {
-            return Err(failed("a column chunk is beyond the end of the blob"));
-        };
+        let Range { start: at, end } = range_of(chunk, content.length())?;
         let values_left = u64::try_from(chunk.num_values());
         let values_left = values_left.map_err(|_| failed("a column has a negative size"))?;
         let physical = chunk.column_type();

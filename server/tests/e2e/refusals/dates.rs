@@ -1,9 +1,9 @@
 //! Dates of all years, in every header that holds one.
 
 use crate::http::Request;
+use crate::operations::{FUTURE, PAST, Row, all_rows};
 
 use super::Bench;
-use super::rows::{FUTURE, PAST, Row, all_rows};
 
 /// The headers that hold an HTTP date, besides that of the signature.
 const DATES: [&str; 8] = [

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::http::{Request, Response};
 
 use super::Provocation;
-use super::rows::{FUTURE, Row, UNREACHED};
+use crate::operations::{FUTURE, Row, UNREACHED};
 
 /// Service and `operationId` of every operation, followed by its headers, in lower case, and its
 /// parameters, which begin with `?`.

@@ -3,13 +3,12 @@
 //! parameters empty, bogus, twice and huge. The whole state before and after is compared: all data
 //! that clients can set (`state diff`), and everything that listings and properties show.
 //!
-//! A unit test of the server checks that every operation that changes something has a row here.
+//! The requests are those of `operations`.
 
 mod accepted;
 mod dates;
 mod inputs;
 mod provocations;
-mod rows;
 mod store;
 
 use std::collections::BTreeMap;
@@ -18,12 +17,12 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::http::{Connection, Request, Response};
+use crate::operations::{Row, Source, all_rows, blob};
 use crate::server::{Launch, Server, Service};
 use crate::state::{restore, state, take};
 
 use accepted::Accepted;
 use provocations::foreign_source;
-use rows::{Row, Source, all_rows, blob};
 use store::{done, other_server, prepare, shown};
 
 /// Makes a row's request invalid; `None` if that does not apply to it.

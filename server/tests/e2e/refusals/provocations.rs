@@ -3,8 +3,8 @@
 use crate::http::Request;
 use crate::server::{ACCOUNT, Service};
 
-use super::rows::{FUTURE, PAST, Row, Source};
 use super::{Provocation, inputs};
+use crate::operations::{FUTURE, PAST, Row, Source};
 
 const LEASE: &str = "5974b586-0df3-4e2d-ad0c-18e3892bfca2";
 const MD5_OF_OTHER: &str = "AAAAAAAAAAAAAAAAAAAAAA==";

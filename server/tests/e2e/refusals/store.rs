@@ -8,11 +8,10 @@ use std::net::TcpListener;
 use crate::http::{Request, Response};
 use crate::server::{Server, Service};
 
-use super::rows::{FUTURE, MESSAGE, blob, put, queue, table};
+use crate::operations::{FUTURE, MESSAGE, PAGE, blob, put, queue, table};
 
 /// Containers by the state of their blobs: free, leased, under a legal hold.
 pub(super) const CONTAINERS: [&str; 3] = ["free", "leased", "held"];
-pub(super) const PAGE: usize = 512;
 
 /// Whether the head of a request has conditions. The caller treats them as not met. Names are in
 /// lower case.
