@@ -462,6 +462,23 @@ const ROWS: &[Row] = &[
         ..LOCAL
     },
     Row {
+        command: "service install",
+        works: "--print",
+        has_json: false,
+        wrong_type: Some(("-- --port 70000", "70000")),
+        ..LOCAL
+    },
+    Row {
+        command: "service uninstall",
+        has_json: false,
+        ..LOCAL
+    },
+    Row {
+        command: "service status",
+        has_json: false,
+        ..LOCAL
+    },
+    Row {
         command: "verify",
         works: "{store}",
         unreadable: Some(("{dir}/absent", "{dir}/absent")),
@@ -551,6 +568,10 @@ impl Scene {
                 "AZURE_STORAGE_CONNECTION_STRING",
                 self.server.connection_string(),
             )
+            // No test installs a service for the user who runs it.
+            .env("HOME", self.directory.path())
+            .env_remove("XDG_CONFIG_HOME")
+            .env_remove("XDG_DATA_HOME")
             .current_dir(self.directory.path())
             .stdin(Stdio::null());
         command
@@ -668,7 +689,7 @@ impl Check<'_> {
         let mut wrong = Vec::new();
         let works = format!("{} {}", self.row.command, self.row.works);
         let has_run = !self.row.works.is_empty()
-            || !["import-azurite", "what-if"].contains(&self.row.command);
+            || !["import-azurite", "what-if", "service status"].contains(&self.row.command);
         for help in ["-h", "--help"] {
             let output = self.scene.run(&format!("{} {help}", self.row.command));
             let text = String::from_utf8_lossy(&output.stdout);
@@ -809,10 +830,12 @@ impl Check<'_> {
         terminal
             .args(["-c", spawn, PROGRAM])
             .args(command.get_args());
-        terminal.env(
-            "AZURE_STORAGE_CONNECTION_STRING",
-            self.scene.server.connection_string(),
-        );
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => terminal.env(name, value),
+                None => terminal.env_remove(name),
+            };
+        }
         terminal.current_dir(self.scene.directory.path());
         let output = terminal.stdin(Stdio::null()).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).replace("\u{1b}[K", "");
