@@ -322,7 +322,7 @@ impl Job {
         })
     }
 
-    /// The share that is done, of [`Job::planned`]; `None` once the job has ended.
+    /// Number of items that are done, of [`Job::planned`]; `None` once the job has ended.
     pub fn running(&self) -> Option<u64> {
         let is_running = self.ending.get().is_none();
         is_running.then(|| self.done.load(Ordering::Relaxed))

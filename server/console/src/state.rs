@@ -342,7 +342,8 @@ async fn look_into(console: &Console, form: &Form) -> Result<SeeOther> {
     Ok(SeeOther(path))
 }
 
-/// Restores a snapshot. What it replaces is kept as another one, so that nothing is lost.
+/// Restores a snapshot. What it replaces is kept as another one, but for what is written between
+/// the two steps.
 async fn restore(console: &Console, name: String) -> Result<Done> {
     let now = date::iso8601(clock::system_time());
     let digits: String = now.chars().filter(char::is_ascii_digit).collect();

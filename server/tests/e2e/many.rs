@@ -339,6 +339,20 @@ fn copies_in_one_store_are_made_by_the_server() {
     let said = ok(&server, &["mv", "-r", "photos/a/copy", "backup/moved"]);
     assert!(said.contains("moved 2 blobs"), "{said}");
     assert_eq!(names(&server, "photos", &[]), ["a/b/2", "a/lake #1.jpg"]);
+    // The copy of one blob has the name of another one, which may be moved before or after it.
+    for name in ["a", "b/a"] {
+        put(&server, &format!("/photos/in/{name}"), name).is(201);
+    }
+    ok(&server, &["mv", "-r", "photos/in", "photos/in/b"]);
+    let text = |path| request(Service::Blob, "GET", path).send(&server);
+    assert_eq!(text("/photos/in/b/b/a").is(200).text(), "b/a");
+    let stayed_or_moved = ["/photos/in/a", "/photos/in/b/a"].map(text);
+    let contents = stayed_or_moved.iter().filter(|answer| answer.status == 200);
+    assert_eq!(
+        contents.map(|answer| answer.text()).collect::<Vec<_>>(),
+        ["a"]
+    );
+    ok(&server, &["rm", "-r", "photos/in", "--yes"]);
     // A snapshot keeps the original there.
     request(Service::Blob, "PUT", "/photos/a/b/2?comp=snapshot")
         .send(&server)

@@ -69,6 +69,14 @@ impl Selected {
         })
     }
 
+    /// Whether a blob of this name is selected, in whichever version.
+    pub fn covers(&self, name: &str) -> bool {
+        self.targets.iter().any(|target| match target {
+            Target::Blob(item) => item.name == name,
+            Target::Prefix(prefix) => name.starts_with(prefix),
+        })
+    }
+
     pub fn place(&self) -> Place<'_> {
         Place {
             account: &self.account,

@@ -181,13 +181,20 @@ fn choices() -> Markup {
     }
 }
 
+#[derive(Clone, Copy)]
+struct How {
+    /// Whether the originals are deleted.
+    moves: bool,
+    /// Whether blobs of the same name are replaced.
+    replaces: bool,
+}
+
 /// Where blobs are copied to, and how.
 struct Destination {
     container: String,
-    /// A directory with its slash, or empty; for one blob, its new name.
+    /// A directory with its slash, or empty.
     path: String,
-    moves: bool,
-    replaces: bool,
+    how: How,
 }
 
 impl Destination {
@@ -208,8 +215,10 @@ impl Destination {
         Ok(Destination {
             container,
             path: format!("{path}{slash}"),
-            moves: form.get("move").is_some(),
-            replaces: form.get("replace").is_some(),
+            how: How {
+                moves: form.get("move").is_some(),
+                replaces: form.get("replace").is_some(),
+            },
         })
     }
 }
@@ -232,12 +241,18 @@ fn copy(
             }
             let url = url_of(&source, account, &from.container, &item.name);
             let places = (from.place(), place_of(&from, &to));
-            match copy_one(&services, &places, (item, &name), (url, &to)) {
+            // A selected blob is never replaced: its own turn may come later.
+            let is_selected = to.container == from.container && from.covers(&name);
+            let how = How {
+                moves: to.how.moves,
+                replaces: to.how.replaces && !is_selected,
+            };
+            match copy_one(&services, &places, (item, &name), (url, how)) {
                 Ok(ticket) => {
                     last = Some(ticket);
                     job.add_done(1);
                 }
-                Err(error) if to.replaces && is_change(&error) => job.add_changed(),
+                Err(error) if how.replaces && is_change(&error) => job.add_changed(),
                 Err(error) => job.add_failed(&item.name, error),
             }
         }
@@ -262,7 +277,7 @@ fn copy_one(
     services: &Services,
     (from, to): &(Place<'_>, Place<'_>),
     (item, name): (&Item, &str),
-    (source_url, how): (String, &Destination),
+    (source_url, how): (String, How),
 ) -> lazurite_blob::Result<Ticket> {
     let original = from.current(&item.name);
     let is_new = ETags::parse("*").filter(|_| !how.replaces);
@@ -322,21 +337,20 @@ pub async fn rename(
 ) -> Page<SeeOther> {
     let name = visit.parameter("name");
     let to = form.required("to")?.to_owned();
-    let how = Destination {
-        container: form.required("container")?.to_owned(),
-        path: String::new(),
+    let new_container = form.required("container")?.to_owned();
+    let how = How {
         moves: form.text("act") == "move",
         replaces: form.get("replace").is_some(),
     };
-    check_changeable(&how.container)?;
+    check_changeable(&new_container)?;
     if how.moves {
         check_changeable(&container)?;
     }
-    if how.container == container && to == name {
+    if new_container == container && to == name {
         let same = Failure::new(400, "SameName", "This is the name that the blob has.");
         return Err(same.with("Field", "to").into());
     }
-    let path = blob_path(&account, &how.container, &to);
+    let path = blob_path(&account, &new_container, &to);
     let done = if how.moves { Done::Moved } else { Done::Copied };
     let source = source_of(&visit);
     written(console, path, done, move |console| {
@@ -346,10 +360,10 @@ pub async fn rename(
             account: &account,
             container,
         };
-        let places = (place(&*container), place(&*how.container));
+        let places = (place(&*container), place(&*new_container));
         let (services, own) = console.at(&account)?;
         let url = url_of(&source, own, &container, &item.name);
-        Ok(copy_one(&services, &places, (&item, &to), (url, &how))?)
+        Ok(copy_one(&services, &places, (&item, &to), (url, how))?)
     })
     .await
 }

@@ -273,6 +273,11 @@ fn propose_copy(console: &Console, rows: Rows, form: &Form) -> Result<Html> {
         let (services, account) = from.console.at(&from.account)?;
         let known = services.tables.check_table(account, &table);
         known.map_err(|error| Failure::from(error).with("Field", "table"))?;
+        // A row that was changed meanwhile would get its old properties back.
+        if table == from.table {
+            let same = Failure::new(400, "SameName", "The rows are in this table.");
+            return Err(same.with("Field", "table"));
+        }
         let replaces = form.get("replace").is_some();
         let from = from.clone();
         let act: Act<Row> = Box::new(move |job, rows| {

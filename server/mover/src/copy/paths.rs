@@ -46,12 +46,9 @@ pub struct BlobsCopy<'a> {
 }
 
 impl BlobsCopy<'_> {
-    /// Whether source and destination are the same, or, with `is_recursive`, overlap so that the
-    /// copy would be a source of itself.
+    /// Whether source and destination are the same.
     pub fn is_onto_itself(&self) -> Result<bool> {
-        if !self.from.shares_store(self.to, ServiceKind::Blob)?
-            || self.source.container != self.destination.container
-        {
+        if !self.stays_in_container()? {
             return Ok(false);
         }
         let (from, to) = (&self.source, &self.destination);
@@ -60,6 +57,11 @@ impl BlobsCopy<'_> {
         } else {
             from.name == to.name
         })
+    }
+
+    fn stays_in_container(&self) -> Result<bool> {
+        let is_same = self.source.container == self.destination.container;
+        Ok(is_same && self.from.shares_store(self.to, ServiceKind::Blob)?)
     }
 
     /// Lists, copies, and deletes if it is a move. `work` begins the work on a number of blobs.
@@ -130,6 +132,7 @@ impl BlobsCopy<'_> {
 
     fn copy(&self, copy: &CopyRun<'_>, mut list: BlobList, work: &Work) -> Result<()> {
         let by_server = self.from.shares_server(self.to)?;
+        let stays = self.is_recursive && self.stays_in_container()?;
         let produce = |hand: &mut Hand<'_, Listed>| {
             list.each(&mut |blob| {
                 work.check()?;
@@ -140,7 +143,9 @@ impl BlobsCopy<'_> {
             work.check()?;
             let to = self.name_of_copy(&blob.name);
             let item = format!("{}/{}", self.source.container, blob.name);
-            match self.copy_blob(copy, &blob, &to, by_server) {
+            // What is below the source is copied, too, perhaps later: it is never replaced.
+            let keeps = self.keeps_existing || stays && to.starts_with(&self.source.directory());
+            match self.copy_blob(copy, &blob, &to, (by_server, keeps)) {
                 Ok(Done::Copied) => work.add(blob.bytes),
                 Ok(Done::IsThere) => work.skip(),
                 Ok(Done::LeftOut) => {}
@@ -165,18 +170,18 @@ impl BlobsCopy<'_> {
         copy: &CopyRun<'_>,
         blob: &Listed,
         to: &str,
-        by_server: bool,
+        (by_server, keeps): (bool, bool),
     ) -> Result<Done> {
         let is_plain = NOT_BY_SERVER
             .iter()
             .all(|field| !blob.fields.contains_key(*field));
         let to = [self.destination.container.as_str(), to];
         let from = [self.source.container.as_str(), blob.name.as_str()];
-        if self.keeps_existing && self.is_there(copy, to)? {
+        if keeps && self.is_there(copy, to)? {
             return Ok(Done::IsThere);
         }
         if by_server && is_plain {
-            self.copy_by_server(copy, blob, to)?;
+            self.copy_by_server(copy, blob, to, keeps)?;
         } else if !BlobCopy::new(copy, from, to, blob).run()? {
             return Ok(Done::LeftOut);
         }
@@ -210,13 +215,14 @@ impl BlobsCopy<'_> {
         copy: &CopyRun<'_>,
         blob: &Listed,
         [container, name]: [&str; 2],
+        keeps_existing: bool,
     ) -> Result<()> {
         let url = copy.from.readable_url(&self.source.container, &blob.name)?;
         let mut headers = vec![
             header("x-ms-copy-source", &url),
             header("x-ms-source-if-match", &quoted(&blob.etag)),
         ];
-        if self.keeps_existing {
+        if keeps_existing {
             headers.push(header("If-None-Match", "*"));
         }
         // The other properties come with the content.

@@ -126,6 +126,26 @@ fn selected_blobs_and_directories_are_copied_and_moved_to_another_container() {
 }
 
 #[test]
+fn a_copy_replaces_no_blob_that_is_copied_too() {
+    let server = Server::fresh();
+    create(&server, "photos");
+    for name in ["in/a", "in/b/a"] {
+        put(&server, "photos", name);
+    }
+    let asked = submit(&server, &selected("photos"), "act=copy&all=yes&prefix=in/");
+    let fields = "container=photos&path=in/b&move=yes&replace=yes";
+    let report = carried_out(&server, &plan_of(&asked), fields);
+    assert!(
+        report.contains("Copied 1 of 2 blobs") && report.contains("<b>in/a</b> BlobAlreadyExists"),
+        "{report}"
+    );
+    let left = names(&server, "photos");
+    for name in ["in/a", "in/b/b/a"] {
+        assert!(left.contains(&format!("<Name>{name}</Name>")), "{left}");
+    }
+}
+
+#[test]
 fn a_directory_is_downloaded_as_a_zip_file() {
     let server = Server::fresh();
     create(&server, "photos");
