@@ -6,7 +6,8 @@ use crate::jobs::{Act, Items, Task};
 use crate::proposals::{self, Question};
 use crate::respond::{Html, Page, Visit, made};
 use crate::{layout, links, selection};
-use axum::extract::Path;
+use axum::Extension;
+use axum::extract::{Path, State};
 use lazurite_base::units;
 use lazurite_engine::Ticket;
 use lazurite_protocol::response::error::Result;
@@ -28,6 +29,10 @@ pub struct Kind {
     /// The valid names: as a pattern for HTML, and in words.
     pub pattern: &'static str,
     pub rule: &'static str,
+    /// What a resource of this kind holds.
+    pub contents: &'static str,
+    /// Deletes the resource of this account and name.
+    pub delete: fn(&Console, &str, &str) -> Result<Ticket>,
 }
 
 /// One page of an account's resources.
@@ -141,14 +146,24 @@ impl Items for Names {
     }
 }
 
-/// Asks for a confirmation to delete the selected resources, and deletes them with `delete`.
-pub fn propose_deletion(
+/// Answers the buttons above a list: asks for a confirmation to delete the selected resources.
+pub async fn act(
+    kind: &'static Kind,
+    State(console): State<Arc<Console>>,
+    Path(account): Path<String>,
+    Extension(form): Extension<Form>,
+) -> Page {
+    made(console.clone(), move |_| {
+        propose_deletion(&console, kind, &account, &form)
+    })
+    .await
+}
+
+fn propose_deletion(
     console: &Arc<Console>,
-    kind: &Kind,
+    kind: &'static Kind,
     account: &str,
     form: &Form,
-    contents: &str,
-    delete: impl Fn(&Console, &str, &str) -> Result<Ticket> + Clone + Send + Sync + 'static,
 ) -> Result<Html> {
     let names = Names(form.all(selection::ITEM).map(str::to_owned).collect());
     let task = Task {
@@ -163,18 +178,18 @@ pub fn propose_deletion(
     let question = Question {
         note: html! {
             ul { @for name in shown { li { b { (name) } } } @if names.0.len() > NAMED_MAX { li { "and " (names.0.len() - NAMED_MAX) " more" } } }
-            p.alert { "All " (contents) " in them are deleted with them." }
+            p.alert { "All " (kind.contents) " in them are deleted with them." }
         },
         is_destructive: true,
         ..Question::default()
     };
     let (account, shared) = (account.to_owned(), console.clone());
     proposals::propose(console, task, &question, names, move |_| {
-        let (console, account, delete) = (shared.clone(), account.clone(), delete.clone());
+        let (console, account) = (shared.clone(), account.clone());
         let act: Act<String> = Box::new(move |job, names| {
             let mut last = None;
             for name in names {
-                match delete(&console, &account, &name) {
+                match (kind.delete)(&console, &account, &name) {
                     Ok(ticket) => {
                         last = Some(ticket);
                         job.add_done(1);

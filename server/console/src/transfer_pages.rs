@@ -67,7 +67,7 @@ async fn export(
     }
     let not_exported = export.left_out.len();
     let unprotected = export.unprotected;
-    let mut response = archive(&name, Body::new(export.into_body()));
+    let mut response = archive(&name, export.into_body());
     let headers = response.headers_mut();
     headers.insert(NOT_EXPORTED, HeaderValue::from(not_exported));
     headers.insert(UNPROTECTED, HeaderValue::from(unprotected));

@@ -1,5 +1,6 @@
 //! Requests to the services of a connection string, for the commands that list, read and write.
 
+use crate::interrupts::on_interrupt;
 use crate::request_error::{Refusal, RequestError};
 use crate::target::{Credentials, Endpoint, Target, VERSION, connection_string, unwatched};
 use base64::Engine as _;
@@ -10,7 +11,6 @@ use lazurite_services::advisor;
 use lazurite_services::http_client::{self, Upload};
 use lazurite_services::output;
 use lazurite_services::own_requests::OWN_REQUEST;
-use lazurite_services::platform::{Signal, Signals};
 use lazurite_services::signed_request::{self, Headers};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::fmt::Write as _;
@@ -96,27 +96,11 @@ fn release(target: &Target, fork: &str) {
 /// Ends the fork and this process after Ctrl-C. A program that runs in the fork gets Ctrl-C too: if
 /// it ends in time, the command ends as usual.
 fn release_when_interrupted(target: Target, fork: String) {
-    let wait = move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
-        let Ok(runtime) = runtime else {
-            return;
-        };
-        let ended = async {
-            let mut signals = Signals::watch().ok()?;
-            while signals.next().await == Signal::Reload {}
-            Some(())
-        };
-        if runtime.block_on(ended).is_none() {
-            return;
-        }
+    on_interrupt(move || {
         std::thread::sleep(INTERRUPT_PATIENCE);
         release(&target, &fork);
         std::process::exit(130);
-    };
-    // Without the thread, Ctrl-C leaves the fork, which can be released by hand.
-    let _ = std::thread::Builder::new().spawn(wait);
+    });
 }
 
 /// A response whose body is not read yet.

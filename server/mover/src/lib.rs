@@ -50,6 +50,7 @@ mod formats;
 mod import;
 mod import_error;
 mod import_run;
+mod interrupts;
 mod key_hashes;
 mod listing;
 mod parallel;

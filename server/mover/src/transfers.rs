@@ -20,22 +20,22 @@ use crate::import::import_directory;
 use crate::import_error::ImportError;
 use crate::progress::{LEFT_OUT_KEPT, Progress};
 use crate::scratch::scratch_in;
+use axum::body::Body;
 use bytes::{Buf, Bytes};
-use hyper::body::{Body as HttpBody, Frame};
 use lazurite_protocol::response::error::{Failure, Result, common};
 use lazurite_services::connection::on_blocking_pool;
 use lazurite_services::local_services::{LocalAccount, LocalServices, Stopping};
 use lazurite_services::platform::patiently;
 use lazurite_services::request::body::RequestBody;
+use lazurite_services::response::written::written_by;
 use lazurite_services::state::{ForkSource, HeldFork, Stores, bytes_below, fork_not_found};
 use serde_json::{Value, json};
 use std::fs;
-use std::io::{self, BufWriter, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Poll};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -540,51 +540,12 @@ impl Read for Pieces {
 
 impl Export {
     /// Packs the files while they are sent. They are removed at the end, or when the client leaves.
-    pub fn into_body(self) -> Packed {
-        let (sender, pieces) = channel(PIECES);
+    pub fn into_body(self) -> Body {
         let Export { files, turn, .. } = self;
-        tokio::task::spawn_blocking(move || {
-            let target = BufWriter::with_capacity(PIECE_BYTES, PieceWriter(sender.clone()));
-            let packed = pack_into(files.path(), target);
+        written_by(move |target| {
+            let packed = pack_into(files.path(), target).map(drop);
             drop((files, turn));
-            if let Err(error) = packed {
-                // The receiver is gone if the client has left. Otherwise the archive is cut off,
-                // which the client must notice.
-                let _ = sender.blocking_send(Err(io::Error::other(error.to_string())));
-            }
-        });
-        Packed(pieces)
-    }
-}
-
-/// An archive as a response body.
-pub struct Packed(Receiver<io::Result<Bytes>>);
-
-impl HttpBody for Packed {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        task: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        let piece = self.0.poll_recv(task);
-        piece.map(|piece| piece.map(|piece| piece.map(Frame::data)))
-    }
-}
-
-/// Sends written bytes in pieces, and blocks while too many wait.
-struct PieceWriter(Sender<io::Result<Bytes>>);
-
-impl Write for PieceWriter {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let piece = Bytes::copy_from_slice(bytes);
-        let sent = self.0.blocking_send(Ok(piece));
-        sent.map_err(|_| io::Error::from(ErrorKind::BrokenPipe))?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+            packed.map_err(|error| io::Error::other(error.to_string()))
+        })
     }
 }

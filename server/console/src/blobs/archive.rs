@@ -1,5 +1,4 @@
-//! Blobs as one zip file, written while it is sent. It needs the memory of a few chunks, whatever
-//! its length.
+//! Blobs as one zip file, written while it is sent.
 
 use crate::blobs::chosen::{Item, Selected};
 use crate::blobs::place::Place;
@@ -10,22 +9,17 @@ use crate::respond::text;
 use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::{CONTENT_DISPOSITION, HeaderValue};
-use bytes::Bytes;
-use hyper::body::{Body as HttpBody, Frame};
 use lazurite_blob::Conditions;
 use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_services::connection::on_blocking_pool;
+use lazurite_services::response::written::written_by;
 use std::io::{self, Write};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use tokio::sync::mpsc::{Receiver, Sender, channel};
 use zip::write::{SimpleFileOptions, StreamWriter};
 use zip::{CompressionMethod, ZipWriter};
 
-/// Bytes of a chunk of the file, and number of chunks that wait for the client.
+/// Bytes of a blob that are read at a time.
 const CHUNK_BYTES: usize = 64 << 10;
-const CHUNKS_WAITING: usize = 4;
 
 /// The selected blobs as a zip file. Names are those below `base`. Error: nothing is selected.
 pub async fn archive(
@@ -43,16 +37,8 @@ pub async fn archive(
     if !has_any {
         return Err(Failure::new(400, "NothingSelected", jobs::NOTHING));
     }
-    let (sender, chunks) = channel(CHUNKS_WAITING);
-    tokio::task::spawn_blocking(move || {
-        let result = write(&console, selected, &base, Chunks::new(sender.clone()));
-        if let Err(error) = result {
-            // The connection breaks off, and the browser reports a failed download. If the client
-            // is gone, there is no one to tell.
-            let _ = sender.blocking_send(Err(error));
-        }
-    });
-    let mut response = text("application/zip", Body::new(Sent { chunks }));
+    let body = written_by(move |target| write(&console, selected, &base, target));
+    let mut response = text("application/zip", body);
     let disposition = format!(
         "attachment; filename*=UTF-8''{}",
         links::encode(&file).replace('$', "%24")
@@ -65,14 +51,20 @@ pub async fn archive(
     Ok(response)
 }
 
-fn write(console: &Console, mut selected: Selected, base: &str, chunks: Chunks) -> io::Result<()> {
-    let mut zip = ZipWriter::new_stream(chunks);
+fn write(
+    console: &Console,
+    mut selected: Selected,
+    base: &str,
+    target: &mut dyn Write,
+) -> io::Result<()> {
+    let mut zip = ZipWriter::new_stream(target);
     while let Some(items) = selected.next().map_err(of_failure)? {
         for item in items {
             add(console, &selected, &item, base, &mut zip)?;
         }
     }
-    zip.finish()?.into_inner().flush()
+    zip.finish()?;
+    Ok(())
 }
 
 fn of_failure(failure: Failure) -> io::Error {
@@ -85,7 +77,7 @@ fn add(
     selected: &Selected,
     item: &Item,
     base: &str,
-    zip: &mut ZipWriter<StreamWriter<Chunks>>,
+    zip: &mut ZipWriter<StreamWriter<&mut dyn Write>>,
 ) -> io::Result<()> {
     let place = Place {
         account: &selected.account,
@@ -122,59 +114,6 @@ fn safe(name: &str) -> String {
         part => part,
     });
     parts.collect::<Vec<_>>().join("/")
-}
-
-/// Collects what is written into chunks and sends them. Waits while the client is slow.
-struct Chunks {
-    buffer: Vec<u8>,
-    sender: Sender<io::Result<Bytes>>,
-}
-
-impl Chunks {
-    fn new(sender: Sender<io::Result<Bytes>>) -> Chunks {
-        Chunks {
-            buffer: Vec::with_capacity(CHUNK_BYTES),
-            sender,
-        }
-    }
-}
-
-impl Write for Chunks {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let taken = bytes.len().min(CHUNK_BYTES - self.buffer.len());
-        self.buffer.extend_from_slice(&bytes[..taken]);
-        if self.buffer.len() == CHUNK_BYTES {
-            self.flush()?;
-        }
-        Ok(taken)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        if self.buffer.is_empty() {
-            return Ok(());
-        }
-        let chunk = std::mem::replace(&mut self.buffer, Vec::with_capacity(CHUNK_BYTES));
-        let sent = self.sender.blocking_send(Ok(chunk.into()));
-        sent.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))
-    }
-}
-
-/// The chunks as the body of a response.
-struct Sent {
-    chunks: Receiver<io::Result<Bytes>>,
-}
-
-impl HttpBody for Sent {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        task: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        let chunk = self.chunks.poll_recv(task);
-        chunk.map(|chunk| chunk.map(|chunk| chunk.map(Frame::data)))
-    }
 }
 
 #[cfg(test)]

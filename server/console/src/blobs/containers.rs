@@ -28,6 +28,15 @@ const CONTAINERS: Kind = Kind {
     noun: "container",
     pattern: "[a-z0-9](-?[a-z0-9]){2,62}",
     rule: "3 to 63 lower-case letters, digits and single hyphens",
+    contents: "blobs",
+    delete: |console, account, name| {
+        check_changeable(name)?;
+        let (services, account) = console.at(account)?;
+        let conditions = Conditions::default();
+        Ok(services
+            .blobs
+            .delete_container(account, name, &conditions)?)
+    },
 };
 
 pub async fn page(
@@ -159,25 +168,9 @@ pub async fn break_lease(
 
 /// Answers the buttons above the list.
 pub async fn act(
-    State(console): State<Arc<Console>>,
-    Path(account): Path<String>,
-    Extension(form): Extension<Form>,
+    console: State<Arc<Console>>,
+    account: Path<String>,
+    form: Extension<Form>,
 ) -> Page {
-    made(console.clone(), move |_| {
-        lists::propose_deletion(
-            &console,
-            &CONTAINERS,
-            &account,
-            &form,
-            "blobs",
-            |console, account, name| {
-                check_changeable(name)?;
-                let (services, account) = console.at(account)?;
-                Ok(services
-                    .blobs
-                    .delete_container(account, name, &Conditions::default())?)
-            },
-        )
-    })
-    .await
+    lists::act(&CONTAINERS, console, account, form).await
 }

@@ -3,7 +3,7 @@
 use crate::context::Console;
 use crate::form::Form;
 use crate::lists::{self, Kind, Listed};
-use crate::respond::{Done, Page, SeeOther, Visit, made, written};
+use crate::respond::{Done, Page, SeeOther, Visit, written};
 use crate::{links, selection};
 use axum::Extension;
 use axum::extract::{Path, State};
@@ -22,6 +22,11 @@ const QUEUES: Kind = Kind {
     noun: "queue",
     pattern: "[a-z0-9](-?[a-z0-9]){2,62}",
     rule: "3 to 63 lower-case letters, digits and single hyphens",
+    contents: "messages",
+    delete: |console, account, name| {
+        let (services, account) = console.at(account)?;
+        Ok(services.queues.delete_queue(account, name)?)
+    },
 };
 
 pub async fn page(
@@ -80,22 +85,9 @@ pub async fn create(
 
 /// Answers the buttons above the list.
 pub async fn act(
-    State(console): State<Arc<Console>>,
-    Path(account): Path<String>,
-    Extension(form): Extension<Form>,
+    console: State<Arc<Console>>,
+    account: Path<String>,
+    form: Extension<Form>,
 ) -> Page {
-    made(console.clone(), move |_| {
-        lists::propose_deletion(
-            &console,
-            &QUEUES,
-            &account,
-            &form,
-            "messages",
-            |console, account, name| {
-                let (services, account) = console.at(account)?;
-                Ok(services.queues.delete_queue(account, name)?)
-            },
-        )
-    })
-    .await
+    lists::act(&QUEUES, console, account, form).await
 }

@@ -3,7 +3,7 @@
 use crate::context::Console;
 use crate::form::Form;
 use crate::lists::{self, Kind, Listed};
-use crate::respond::{Done, Page, SeeOther, Visit, made, written};
+use crate::respond::{Done, Page, SeeOther, Visit, written};
 use crate::{links, resource_tree, selection};
 use axum::Extension;
 use axum::extract::{Path, State};
@@ -21,6 +21,11 @@ const TABLES: Kind = Kind {
     noun: "table",
     pattern: "[A-Za-z][A-Za-z0-9]{2,62}",
     rule: "3 to 63 letters and digits, a letter first",
+    contents: "entities",
+    delete: |console, account, name| {
+        let (services, account) = console.at(account)?;
+        Ok(services.tables.delete_table(account, name)?)
+    },
 };
 
 pub async fn page(
@@ -74,22 +79,9 @@ pub async fn create(
 
 /// Answers the buttons above the list.
 pub async fn act(
-    State(console): State<Arc<Console>>,
-    Path(account): Path<String>,
-    Extension(form): Extension<Form>,
+    console: State<Arc<Console>>,
+    account: Path<String>,
+    form: Extension<Form>,
 ) -> Page {
-    made(console.clone(), move |_| {
-        lists::propose_deletion(
-            &console,
-            &TABLES,
-            &account,
-            &form,
-            "entities",
-            |console, account, name| {
-                let (services, account) = console.at(account)?;
-                Ok(services.tables.delete_table(account, name)?)
-            },
-        )
-    })
-    .await
+    lists::act(&TABLES, console, account, form).await
 }

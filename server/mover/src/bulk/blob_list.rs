@@ -1,20 +1,19 @@
-//! The blobs that a work was confirmed for, in a temporary file.
+//! The blobs that a work was confirmed for.
 
 use crate::blobs::container::{pages, property};
 use crate::blobs::line::line_of;
 use crate::blobs::listed::Listed;
+use crate::bulk::spool::Spool;
 use crate::client::{Client, encode};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::fields::in_query;
 use lazurite_protocol::xml::Element;
 use serde_json::Map;
-use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Seek, Write};
 
 /// Names, ETags and sizes of blobs of one container, and with datasets their properties.
 pub struct BlobList {
     pub container: String,
-    file: File,
+    blobs: Spool<Listed>,
     pub count: u64,
     pub bytes: u64,
 }
@@ -28,8 +27,7 @@ pub fn list_blobs(
     datasets: &str,
     is_wanted: &mut dyn FnMut(&Element) -> bool,
 ) -> Result<BlobList> {
-    let unwritten = |error: std::io::Error| Error::of_file(&std::env::temp_dir(), error);
-    let mut file = BufWriter::new(tempfile::tempfile().map_err(unwritten)?);
+    let mut listed_blobs = Spool::new()?;
     let (mut count, mut bytes) = (0, 0);
     let include = match datasets {
         "" => String::new(),
@@ -49,15 +47,13 @@ pub fn list_blobs(
             let listed = listed_of(blob, !datasets.is_empty());
             count += 1;
             bytes += listed.bytes;
-            let line = serde_json::to_string(&listed).map_err(|error| error.to_string())?;
-            writeln!(file, "{line}").map_err(unwritten)?;
+            listed_blobs.add(&listed)?;
         }
         Ok(())
     })?;
-    let file = file.into_inner();
     Ok(BlobList {
         container: container.to_owned(),
-        file: file.map_err(|error| unwritten(error.into_error()))?,
+        blobs: listed_blobs,
         count,
         bytes,
     })
@@ -80,12 +76,6 @@ fn listed_of(blob: &Element, has_fields: bool) -> Listed {
 impl BlobList {
     /// Passes each blob to `take`, in the order of the listing.
     pub(crate) fn each(&mut self, take: &mut dyn FnMut(Listed) -> Result<()>) -> Result<()> {
-        let unread = |error: std::io::Error| Error::of_file(&std::env::temp_dir(), error);
-        self.file.rewind().map_err(unread)?;
-        for line in BufReader::new(&self.file).lines() {
-            let line = line.map_err(unread)?;
-            take(serde_json::from_str(&line).map_err(|error| error.to_string())?)?;
-        }
-        Ok(())
+        self.blobs.each(take)
     }
 }

@@ -1,8 +1,9 @@
 //! Deletes the entities that a filter finds, as they were when they were counted.
 
+use crate::bulk::spool::Spool;
 use crate::bulk::work::{Outcome, Work};
 use crate::client::{Call, Client, encode};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::fields::{header, in_query};
 use crate::parallel::{Hand, in_parallel};
 use crate::tables::batches::{Operation, each_refused};
@@ -10,16 +11,14 @@ use lazurite_protocol::service_kind::ServiceKind;
 use lazurite_services::http_client::Upload;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Seek, Write};
 
 /// Maximum number of operations of a transaction. Source: Performing Entity Group Transactions.
 const BATCH_MAX: usize = 100;
 
-/// Keys and ETags of entities, in a temporary file.
+/// Keys and ETags of entities.
 pub struct EntityList {
     table: String,
-    file: File,
+    entities: Spool<Entity>,
     pub count: u64,
 }
 
@@ -32,8 +31,7 @@ struct Entity {
 
 /// Lists the entities that a filter finds; empty for all.
 pub fn list_entities(client: &Client, table: &str, filter: &str) -> Result<EntityList> {
-    let unwritten = |error: std::io::Error| Error::of_file(&std::env::temp_dir(), error);
-    let mut file = BufWriter::new(tempfile::tempfile().map_err(unwritten)?);
+    let mut entities = Spool::new()?;
     let filter = match filter {
         "" => String::new(),
         filter => format!("&$filter={}", in_query(filter)),
@@ -60,32 +58,18 @@ pub fn list_entities(client: &Client, table: &str, filter: &str) -> Result<Entit
                 row_key: text("RowKey"),
                 etag: text("odata.etag"),
             };
-            let line = serde_json::to_string(&entity).map_err(|error| error.to_string())?;
-            writeln!(file, "{line}").map_err(unwritten)?;
+            entities.add(&entity)?;
             count += 1;
         }
         if more.is_empty() {
             break;
         }
     }
-    let file = file.into_inner();
     Ok(EntityList {
         table: table.to_owned(),
-        file: file.map_err(|error| unwritten(error.into_error()))?,
+        entities,
         count,
     })
-}
-
-impl EntityList {
-    fn each(&mut self, take: &mut dyn FnMut(Entity) -> Result<()>) -> Result<()> {
-        let unread = |error: std::io::Error| Error::of_file(&std::env::temp_dir(), error);
-        self.file.rewind().map_err(unread)?;
-        for line in BufReader::new(&self.file).lines() {
-            let line = line.map_err(unread)?;
-            take(serde_json::from_str(&line).map_err(|error| error.to_string())?)?;
-        }
-        Ok(())
-    }
 }
 
 /// Deletes the entities of the list that were not changed since it was made, in transactions.
@@ -93,7 +77,7 @@ pub fn delete_entities(client: &Client, mut list: EntityList, work: Work) -> Out
     let table = list.table.clone();
     let produce = |hand: &mut Hand<'_, Vec<Operation>>| {
         let (mut batch, mut partition) = (Vec::new(), String::new());
-        list.each(&mut |entity| {
+        list.entities.each(&mut |entity| {
             work.check()?;
             let is_full = batch.len() == BATCH_MAX || entity.partition_key != partition;
             if is_full && !batch.is_empty() {

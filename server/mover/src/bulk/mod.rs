@@ -9,6 +9,7 @@ mod delete;
 mod download;
 mod entities;
 mod place;
+mod spool;
 mod upload;
 mod work;
 

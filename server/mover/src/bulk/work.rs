@@ -1,10 +1,10 @@
 //! How far a work on many items is, what it left out, and how it ended.
 
 use crate::error::{Error, Result};
+use crate::interrupts::on_interrupt;
 use crate::progress::{LEFT_OUT_SHOWN, Progress};
 use lazurite_base::terminal::ChangingLine;
 use lazurite_base::units::{count, size};
-use lazurite_services::platform::{Signal, Signals};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -48,7 +48,12 @@ impl Work {
             line: Mutex::new(ChangingLine::on_stderr()),
             ..Work::unattended(total)
         };
-        stop_when_interrupted(work.is_stopped.clone());
+        let is_stopped = work.is_stopped.clone();
+        on_interrupt(move || {
+            if is_stopped.swap(true, Ordering::Relaxed) {
+                std::process::exit(130);
+            }
+        });
         Work { words, ..work }
     }
 
@@ -126,30 +131,4 @@ impl Work {
             ended: worked.map_err(|error| error.to_string()),
         }
     }
-}
-
-/// Sets the flag at the first Ctrl-C, and ends the process at the second.
-fn stop_when_interrupted(is_stopped: Arc<AtomicBool>) {
-    let wait = move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
-        let Ok(runtime) = runtime else {
-            return;
-        };
-        runtime.block_on(async {
-            let Ok(mut signals) = Signals::watch() else {
-                return;
-            };
-            loop {
-                if signals.next().await != Signal::Reload
-                    && is_stopped.swap(true, Ordering::Relaxed)
-                {
-                    std::process::exit(130);
-                }
-            }
-        });
-    };
-    // Without the thread, Ctrl-C ends the process at once.
-    let _ = std::thread::Builder::new().spawn(wait);
 }

@@ -2,6 +2,7 @@
 
 pub mod long_responses;
 pub mod streamed;
+pub mod written;
 
 use axum::body::Body;
 use axum::http::Response;
