@@ -5,17 +5,21 @@
 //! ```text
 //! Container   02 id:16 etag:8 modified:8 access:1 policies metadata extras
 //!               extras: 1 lease, 2 default-scope:text, 3 (deny override), 4 (immutable versions),
-//!                       5 deleted
+//!                       5 deleted, 6 (hierarchical)
 //! policies    count, then per policy: id:text start:time? expiry:time? permission:text?
 //! metadata    count, then per pair: name:text value:text; tags alike
 //! Blob        02 kind:1 kind-fields etag:8 modified:8 created:8 length headers metadata layers
 //!             extras
 //!               kind 1 put whole; 2 of blocks: count; 3 appended: count sealed:1;
-//!                    4 pages: sequence
+//!                    4 pages: sequence; 5 a directory: id:16
 //!               extras: 1 staging-file:16, 2 tags, 3 lease, 4 tiering, 5 copy, 6 expires:8,
 //!                       7 snapshot:8, 8 version:8, 9 deleted, 10 policy until:8 mode:1,
 //!                       11 (legal hold), 12 key-sha256:32, 13 scope:text,
-//!                       14 previous state of a deleted blob, 15 replaced:8
+//!                       14 previous state of a deleted blob, 15 replaced:8, 16 access,
+//!                       17 encryption-context:text
+//! access      owner:text group:text sticky:1 acl default-acl:acl?
+//!               owner and group are empty for $superuser
+//! acl         owner:1 group:1 other:1 mask:1? users groups, each count, then id:text rights:1
 //! layers      count, then per layer: bits:1 file-id:16 [home:16 if foreign] end
 //!             [root:16 if of pages]
 //!               bits: 0 shared, 1 foreign, 2 of pages
@@ -74,6 +78,7 @@ const WHOLE: u8 = 1;
 const BLOCKS: u8 = 2;
 const APPENDS: u8 = 3;
 const PAGES: u8 = 4;
+const DIRECTORY: u8 = 5;
 
 pub(crate) fn encode_container(container: &Container) -> Vec<u8> {
     let mut out = Writer::new(2);
@@ -100,6 +105,7 @@ pub(crate) fn encode_container(container: &Container) -> Vec<u8> {
     extras.add_flag(3, container.deny_encryption_scope_override);
     extras.add_flag(4, container.immutable_versions);
     extras.add(5, container.deleted, Writer::deleted);
+    extras.add_flag(6, container.hierarchical);
     out.extras(extras);
     out.0
 }
@@ -131,6 +137,7 @@ pub(crate) fn decode_container(value: &[u8]) -> Result<Container> {
             default_encryption_scope: None,
             deny_encryption_scope_override: false,
             immutable_versions: false,
+            hierarchical: false,
             deleted: None,
         };
         input.extras(|number, input| {
@@ -140,6 +147,7 @@ pub(crate) fn decode_container(value: &[u8]) -> Result<Container> {
                 3 => container.deny_encryption_scope_override = true,
                 4 => container.immutable_versions = true,
                 5 => container.deleted = Some(input.deleted()?),
+                6 => container.hierarchical = true,
                 _ => return None,
             }
             Some(())
@@ -165,6 +173,10 @@ pub(crate) fn encode_blob(blob: &Blob, home: u128) -> Vec<u8> {
         Content::Pages { sequence } => {
             out.byte(PAGES);
             out.varint(sequence);
+        }
+        Content::Directory { id } => {
+            out.byte(DIRECTORY);
+            out.id(id);
         }
     }
     out.u64(blob.etag.0);
@@ -206,6 +218,8 @@ fn blob_extras(blob: &Blob) -> Extras {
         }),
         Encryption::Scope(name) => extras.add(13, Some(&name[..]), Writer::text),
     }
+    extras.add(16, blob.access.as_deref(), Writer::access);
+    extras.add(17, blob.encryption_context.as_deref(), Writer::text);
     extras
 }
 
@@ -222,6 +236,7 @@ fn read_content(input: &mut Reader<'_>) -> Option<Content> {
         PAGES => Content::Pages {
             sequence: input.varint()?,
         },
+        DIRECTORY => Content::Directory { id: input.id()? },
         _ => return None,
     })
 }
@@ -251,6 +266,8 @@ pub(crate) fn decode_blob(value: &[u8], home: u128) -> Result<Blob> {
             legal_hold: false,
             encryption: Encryption::None,
             replaced_at: None,
+            access: None,
+            encryption_context: None,
             is_current: false,
         };
         input.extras(|number, input| blob_extra(&mut blob, number, input))?;
@@ -285,6 +302,8 @@ fn blob_extra(blob: &mut Blob, number: u8, input: &mut Reader<'_>) -> Option<()>
         // This extra comes after the deletion that it belongs to.
         14 => blob.deleted.as_mut()?.previous = Some(input.previous_state()?),
         15 => blob.replaced_at = Some(input.snapshot_time()?),
+        17 => blob.encryption_context = Some(input.text()?),
+        16 => blob.access = Some(Box::new(input.access()?)),
         _ => return None,
     }
     Some(())

@@ -105,7 +105,9 @@ impl BlobReader {
                 let piece = Piece::open(&snapshot, content, &row, read.start)?;
                 Source::Whole(piece.sealed(key, file.id, 0))
             }
-            (Content::Whole, None) => return Err(missing("a blob with bytes has no file")),
+            (Content::Whole, None) | (Content::Directory { .. }, _) => {
+                return Err(missing("a blob with bytes has no file"));
+            }
             (Content::Blocks { .. } | Content::Appends { .. }, _) => {
                 let layers = blob.layers.clone();
                 Source::Parts(Box::new(Parts::of_blocks(

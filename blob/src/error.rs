@@ -231,6 +231,37 @@ pub enum Error {
     SourceConditionNotMet,
     #[error("The tags specified exceed the maximum permissible limit.")]
     TagsTooLarge,
+    /// Code `DirectoryIsNotEmpty` in the Blob protocol.
+    #[error("This operation is not permitted on a non-empty directory.")]
+    DirectoryNotEmpty,
+    #[error("The feature is not supported for a container with a hierarchical namespace.")]
+    FeatureNotSupportedInHierarchy { feature: &'static str },
+    #[error(
+        "The uploaded data is not contiguous or the position query parameter value is not equal to the length of the file after appending the uploaded data."
+    )]
+    InvalidFlushPosition,
+    #[error(
+        "The source directory cannot be the same as the destination directory, nor can the destination be a subdirectory of the source directory."
+    )]
+    InvalidRenameSourcePath,
+    #[error("The source or destination resource type is invalid for this operation.")]
+    InvalidSourceOrDestinationResourceType,
+    /// The container has no hierarchical namespace, and the operation needs one.
+    #[error("The container has no hierarchical namespace.")]
+    NotHierarchical,
+    #[error("This operation is not supported on a directory.")]
+    OperationNotSupportedOnDirectory,
+    /// The access control of a path refuses the caller.
+    #[error("This request is not authorized to perform this operation using this permission.")]
+    AuthorizationPermissionMismatch,
+    #[error(
+        "The specified path, or an element of the path, exists and its resource type is invalid for this operation."
+    )]
+    PathConflict,
+    #[error("The parent directory of the destination path does not exist.")]
+    RenameDestinationParentPathNotFound,
+    #[error("The source path for a rename operation does not exist.")]
+    SourcePathNotFound,
     /// The store failed. [`lazurite_engine::Error`] documents how the caller can react.
     #[error(transparent)]
     Engine(#[from] lazurite_engine::Error),

@@ -3,6 +3,7 @@
 //!
 //! `codec.rs` documents the values, and the encoding of numbers, texts and times.
 
+use crate::access::{AccessControl, Acl, Rights, SUPER_USER};
 use crate::error::{Error, Result};
 use crate::etag::{ticks, time_of_ticks};
 use crate::guid::Guid;
@@ -147,6 +148,29 @@ impl Writer {
             PreviousState::Version(time) => {
                 self.byte(2);
                 self.snapshot_time(time);
+            }
+        }
+    }
+
+    pub(crate) fn access(&mut self, access: &AccessControl) {
+        for id in [&access.owner, &access.group] {
+            self.text(if id == SUPER_USER { "" } else { id });
+        }
+        self.byte(access.sticky.into());
+        self.acl(&access.acl);
+        self.optional(access.default_acl.as_ref(), Writer::acl);
+    }
+
+    fn acl(&mut self, acl: &Acl) {
+        for rights in [acl.owner, acl.group, acl.other] {
+            self.byte(rights.0);
+        }
+        self.optional(acl.mask, |out, mask| out.byte(mask.0));
+        for named in [&acl.users, &acl.groups] {
+            self.varint(named.len() as u64);
+            for (id, rights) in named {
+                self.text(id);
+                self.byte(rights.0);
             }
         }
     }
@@ -363,6 +387,37 @@ impl<'a> Reader<'a> {
             },
             until: self.optional(Reader::time)?,
             broken_at: self.optional(Reader::time)?,
+        })
+    }
+
+    pub(crate) fn access(&mut self) -> Option<AccessControl> {
+        let mut id = || {
+            let id = self.text()?;
+            Some(if id.is_empty() { SUPER_USER.to_string() } else { id })
+        };
+        let (owner, group) = (id()?, id()?);
+        Some(AccessControl {
+            owner,
+            group,
+            sticky: self.flag()?,
+            acl: self.acl()?,
+            default_acl: self.optional(Reader::acl)?,
+        })
+    }
+
+    fn rights(&mut self) -> Option<Rights> {
+        self.byte().filter(|bits| *bits <= 7).map(Rights)
+    }
+
+    fn acl(&mut self) -> Option<Acl> {
+        let named = |input: &mut Self| Some((input.text()?, input.rights()?));
+        Some(Acl {
+            owner: self.rights()?,
+            group: self.rights()?,
+            other: self.rights()?,
+            mask: self.optional(Reader::rights)?,
+            users: self.many(named)?,
+            groups: self.many(named)?,
         })
     }
 

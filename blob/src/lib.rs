@@ -15,12 +15,14 @@
 //! versions and deleted blobs. [`BlobService::sweep`] removes expired blobs, uncommitted blocks
 //! after a week, and deleted blobs after their retention.
 
+mod access;
 mod account;
 mod block_list;
 mod checksum;
 mod cipher;
 mod codec;
 mod conditions;
+mod directory;
 mod download;
 mod error;
 mod etag;
@@ -49,6 +51,9 @@ mod tags;
 mod tier;
 mod upload;
 
+pub use access::{
+    AccessControl, AclChange, AclEntry, Caller, NewAccess, Permissions, Rights, SUPER_USER,
+};
 pub use block_list::{BlockChoice, BlockListType, BlockSource, COMMITTED_BLOCKS_MAX};
 pub use checksum::{Checksummer, Checksums};
 pub use cipher::CustomerKey;
@@ -62,7 +67,7 @@ pub use lazurite_engine::Ticket;
 pub use lease::{Lease, LeaseAction, LeaseDuration, LeaseOutcome, LeaseState};
 pub use listing::{
     BlobEntry, ListBlobs, ListBlobsPage, ListContainers, ListContainersPage, ListedBlob,
-    PAGE_ENTRIES_MAX,
+    ListPaths, PAGE_ENTRIES_MAX, PathKind,
 };
 pub use md5::Md5;
 pub use model::{
@@ -72,11 +77,11 @@ pub use model::{
 };
 pub use names::{check_blob_name, check_container_name, is_system_container};
 pub use operations::{
-    AppendBlock, AppendBlockOutcome, BlobDeletion, BlobSettings, COPY_FROM_URL_BYTES_MAX,
-    ContainerSettings, CopyBlob, CopyOutcome, DeleteBlob, DeleteSnapshots, Expiry, FailedCopies,
+    AccessOutcome, AppendBlock, AppendBlockOutcome, BlobDeletion, BlobSettings,
+    COPY_FROM_URL_BYTES_MAX, ContainerSettings, CopyBlob, CopyOutcome, CreatePath, DeleteBlob, DeleteSnapshots, Expiry, FailedCopies,
     FetchedCopy, FindBlobsByTags, FindBlobsByTagsPage, GetPageRanges, PAGE_RANGES_MAX,
     POLICY_PERMISSIONS, PageRange, PageRanges, PageUpdate, PutAppendBlob, PutBlob, PutBlobOutcome,
-    PutBlockList, PutBlockOutcome, PutPage, PutPageBlob, PutPageOutcome, SequenceAction,
+    PutBlockList, PutBlockOutcome, PutPage, PutPageBlob, PutPageOutcome, FlushData, RenameMode, RenamePath, SequenceAction,
     SequenceConditions, TaggedBlob, TierChanged, TierOutcome, check_tier,
 };
 pub use service::BlobService;

@@ -3,6 +3,7 @@
 pub use crate::place::PAGE_BLOB_BYTES_MAX;
 pub(crate) use crate::place::WINDOW_BYTES;
 
+use crate::access::{AccessControl, Caller};
 use crate::etag::{ETag, whole_seconds};
 use crate::guid::Guid;
 use crate::keys::File;
@@ -25,6 +26,9 @@ pub struct BlobAddress<'a> {
     pub blob: &'a str,
     /// Selects the current blob of this name, a snapshot or a version.
     pub state: BlobState,
+    /// In a hierarchical container: whose rights on the path are checked. `None` for a caller with
+    /// all rights.
+    pub caller: Option<&'a Caller>,
 }
 
 /// Selects one of the blobs of a name.
@@ -62,6 +66,9 @@ pub struct Container {
     pub deny_encryption_scope_override: bool,
     /// Whether blobs of the container may have immutability policies and legal holds.
     pub immutable_versions: bool,
+    /// Whether the container has a hierarchical namespace: directories that are real. Set when it
+    /// is created.
+    pub hierarchical: bool,
     /// When the container was deleted, and until when it may be restored; `None` if it is not
     /// deleted.
     pub deleted: Option<Deleted>,
@@ -221,6 +228,10 @@ pub struct Blob {
     /// Only for a page blob: the ETag of its creation or of its last replacement by a copy, as a
     /// moment. The snapshots taken since then have the same moment.
     pub(crate) replaced_at: Option<SnapshotTime>,
+    /// Owner, group and access control lists: only in a hierarchical container.
+    pub access: Option<Box<AccessControl>>,
+    /// `x-ms-encryption-context`.
+    pub encryption_context: Option<String>,
     /// True for the current blob of a name; false for snapshots, older versions and deleted blobs.
     /// Set by reads, not stored.
     pub is_current: bool,
@@ -233,9 +244,24 @@ impl Blob {
     /// The kind of blob.
     pub fn blob_type(&self) -> BlobType {
         match self.content {
-            Content::Whole | Content::Blocks { .. } => BlobType::BlockBlob,
+            Content::Whole | Content::Blocks { .. } | Content::Directory { .. } => {
+                BlobType::BlockBlob
+            }
             Content::Appends { .. } => BlobType::AppendBlob,
             Content::Pages { .. } => BlobType::PageBlob,
+        }
+    }
+
+    /// Whether this is a directory of a hierarchical container.
+    pub fn is_directory(&self) -> bool {
+        self.directory().is_some()
+    }
+
+    /// The id of the directory, if this is one.
+    pub(crate) fn directory(&self) -> Option<u128> {
+        match self.content {
+            Content::Directory { id } => Some(id),
+            _ => None,
         }
     }
 
@@ -388,6 +414,11 @@ pub(crate) enum Content {
     Pages {
         /// The sequence number of the page blob.
         sequence: u64,
+    },
+    /// None: this is a directory. The names of what is in it begin with the id: see `directory.rs`.
+    Directory {
+        /// The id of the directory, which a rename does not change.
+        id: u128,
     },
 }
 

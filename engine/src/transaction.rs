@@ -87,13 +87,32 @@ impl Transaction<'_> {
         self.lock_as(Mode::Shared, keys)
     }
 
+    /// Like [`Transaction::lock`] and [`Transaction::lock_shared`] in one call, for keys of one
+    /// keyspace that are needed in both ways.
+    pub fn lock_both<'k>(
+        &mut self,
+        shared: impl IntoIterator<Item = (&'k Keyspace, &'k [u8])>,
+        exclusive: impl IntoIterator<Item = (&'k Keyspace, &'k [u8])>,
+    ) -> Result<()> {
+        let shared = shared.into_iter().map(|key| (Mode::Shared, key));
+        let exclusive = exclusive.into_iter().map(|key| (Mode::Exclusive, key));
+        self.lock_in_modes(shared.chain(exclusive))
+    }
+
     fn lock_as<'k>(
         &mut self,
         mode: Mode,
         keys: impl IntoIterator<Item = (&'k Keyspace, &'k [u8])>,
     ) -> Result<()> {
+        self.lock_in_modes(keys.into_iter().map(|key| (mode, key)))
+    }
+
+    fn lock_in_modes<'k>(
+        &mut self,
+        keys: impl IntoIterator<Item = (Mode, (&'k Keyspace, &'k [u8]))>,
+    ) -> Result<()> {
         let parts = self.db.parts();
-        let key = |(keyspace, key): (&Keyspace, &[u8])| {
+        let key = |(mode, (keyspace, key)): (Mode, (&Keyspace, &[u8]))| {
             parts.trees.check(keyspace.tree())?;
             let rank = keyspace.tree().lock_rank();
             let hash = wide_hash(key);

@@ -34,6 +34,8 @@ pub struct ListBlobs {
     /// `showonly=deleted`: lists only deleted blobs that can still be restored, and reads nothing
     /// else.
     pub only_deleted: bool,
+    /// `showonly=files` and `showonly=directories`: lists only these, in a hierarchical container.
+    pub only: Option<PathKind>,
 }
 
 /// One entry of a listing of blobs.
@@ -47,6 +49,33 @@ pub enum BlobEntry {
     Blob(ListedBlob),
     /// The common prefix of the names of one or more blobs, delimiter included.
     Prefix(String),
+    /// In a listing by `/` of a hierarchical container: a directory. Its name ends in `/`.
+    Directory(ListedBlob),
+}
+
+/// A file or a directory: `showonly` of List Blobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathKind {
+    /// A file: a blob that is no directory.
+    File,
+    /// A directory.
+    Directory,
+}
+
+/// The request of List Paths.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ListPaths {
+    /// The directory whose paths are listed; empty for the root.
+    pub directory: String,
+    /// Whether to list what is in directories below it, too.
+    pub recursive: bool,
+    /// Only paths from this one on, relative to the directory: `beginFrom`.
+    pub begin_from: String,
+    /// Where the page begins: the `next_marker` of the page before.
+    pub marker: Option<String>,
+    /// Maximum number of entries per page, at least 1. Values above [`crate::PAGE_ENTRIES_MAX`] are
+    /// lowered to it.
+    pub max_results: Option<u32>,
 }
 
 /// A blob in a listing.

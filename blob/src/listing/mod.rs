@@ -4,7 +4,7 @@
 mod entry;
 mod walk;
 
-pub use entry::{BlobEntry, ListBlobs, ListedBlob};
+pub use entry::{BlobEntry, ListBlobs, ListPaths, ListedBlob, PathKind};
 
 use crate::codec;
 use crate::error::{Result, corrupt_record};

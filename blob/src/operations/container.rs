@@ -36,6 +36,8 @@ pub struct ContainerSettings {
     /// `x-ms-immutable-storage-with-versioning-enabled`: the container can be deleted only when it
     /// is empty.
     pub immutable_versions: bool,
+    /// Whether the container has a hierarchical namespace.
+    pub hierarchical: bool,
 }
 
 impl BlobService {
@@ -85,6 +87,7 @@ impl BlobService {
             default_encryption_scope: settings.default_encryption_scope,
             deny_encryption_scope_override: settings.deny_encryption_scope_override,
             immutable_versions: settings.immutable_versions,
+            hierarchical: settings.hierarchical,
             deleted: None,
         };
         let value = codec::encode_container(&container);

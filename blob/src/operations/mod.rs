@@ -1,6 +1,7 @@
 //! The operations: one file per resource, and one function per REST operation, under its REST name.
 //! They share the look-ups here and, in `write.rs`, the one way to write to a blob.
 
+mod access_control;
 mod append_blob;
 #[cfg(test)]
 mod append_tests;
@@ -25,6 +26,7 @@ mod encryption_tests;
 mod golden_tests;
 #[cfg(test)]
 mod held_tests;
+mod file;
 mod history;
 #[cfg(test)]
 mod history_tests;
@@ -51,12 +53,14 @@ mod page_cost_tests;
 mod page_model_tests;
 mod page_ranges;
 mod pending_copy;
+mod path;
 pub(crate) mod permit;
 mod purge;
 #[cfg(test)]
 mod purge_tests;
 #[cfg(test)]
 mod read_cost_tests;
+mod rename;
 mod service;
 mod snapshot;
 #[cfg(test)]
@@ -84,18 +88,22 @@ mod undelete;
 mod version_tests;
 mod write;
 
+pub use access_control::AccessOutcome;
 pub use append_blob::{AppendBlock, AppendBlockOutcome, PutAppendBlob};
 pub use blob::{BlobDeletion, DeleteBlob, DeleteSnapshots, TierChanged};
 pub use block_blob::{PutBlob, PutBlobOutcome, PutBlockList, PutBlockOutcome};
 pub use container::{ContainerSettings, POLICY_PERMISSIONS};
 pub use copy::{COPY_FROM_URL_BYTES_MAX, CopyBlob, CopyOutcome};
+pub use file::FlushData;
 pub use new_blob::BlobSettings;
 pub use page_blob::{
     PageUpdate, PutPage, PutPageBlob, PutPageOutcome, SequenceAction, SequenceConditions,
 };
 pub use page_ranges::{GetPageRanges, PAGE_RANGES_MAX, PageRange, PageRanges};
 pub use pending_copy::{FailedCopies, FetchedCopy};
+pub use path::CreatePath;
 pub(crate) use permit::{Action, RecordSlot};
+pub use rename::{RenameMode, RenamePath};
 pub use state::{Expiry, TierOutcome, check_tier};
 pub use tags::{FindBlobsByTags, FindBlobsByTagsPage, TaggedBlob};
 pub(crate) use write::BlobWrite;

@@ -91,6 +91,8 @@ impl BlobWrite<'_> {
             legal_hold: new.settings.legal_hold,
             encryption: new.encryption,
             replaced_at: None,
+            access: current.and_then(|blob| blob.access.clone()),
+            encryption_context: None,
             is_current: false,
         })
     }

@@ -43,6 +43,7 @@ pub(super) fn address(blob: &str) -> BlobAddress<'_> {
         container: CONTAINER,
         blob,
         state: BlobState::Current,
+        caller: None,
     }
 }
 
