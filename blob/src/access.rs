@@ -317,6 +317,22 @@ pub enum AclChange {
     Permissions(Permissions),
 }
 
+impl AclChange {
+    /// The change without the entries of a default list, which files do not have.
+    pub(crate) fn for_file(&self) -> AclChange {
+        let access = |entries: &[AclEntry]| {
+            let entries = entries.iter().filter(|entry| !entry.is_default);
+            entries.cloned().collect()
+        };
+        match self {
+            AclChange::Set(entries) => AclChange::Set(access(entries)),
+            AclChange::Modify(entries) => AclChange::Modify(access(entries)),
+            AclChange::Remove(entries) => AclChange::Remove(access(entries)),
+            AclChange::Permissions(permissions) => AclChange::Permissions(*permissions),
+        }
+    }
+}
+
 /// The access control of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessControl {
@@ -449,7 +465,10 @@ impl AccessControl {
             let mut access = entries.iter().filter(|entry| !entry.is_default);
             access.any(|entry| entry.kind == kind && entry.id.is_empty())
         };
-        if ![AclKind::User, AclKind::Group, AclKind::Other].into_iter().all(has) {
+        if ![AclKind::User, AclKind::Group, AclKind::Other]
+            .into_iter()
+            .all(has)
+        {
             return Err(Error::InvalidInput {
                 reason: "x-ms-acl needs entries of the owner, the group and others",
             });
@@ -461,7 +480,8 @@ impl AccessControl {
     }
 
     fn put_all(&mut self, entries: &[AclEntry]) {
-        let (default, access): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| entry.is_default);
+        let (default, access): (Vec<_>, Vec<_>) =
+            entries.iter().partition(|entry| entry.is_default);
         for entry in access {
             self.acl.change(entry, entry.rights.unwrap_or_default());
         }
@@ -517,7 +537,9 @@ impl AccessControl {
         let is_member = |id: &String| caller.groups.contains(id);
         let owning = (&self.group, self.acl.group);
         let named = self.acl.groups.iter().map(|(id, rights)| (id, *rights));
-        let mut groups = std::iter::once(owning).chain(named).filter(|(id, _)| is_member(id));
+        let mut groups = std::iter::once(owning)
+            .chain(named)
+            .filter(|(id, _)| is_member(id));
         let mut is_in_one = false;
         if groups.any(|(_, rights)| {
             is_in_one = true;

@@ -23,10 +23,22 @@ fn permissions_are_read_as_octal_and_as_letters() {
     ] {
         let mut access = AccessControl::of_root();
         let permissions = Permissions::parse(text).expect(text);
-        access.change(&AclChange::Permissions(permissions), true).unwrap();
+        access
+            .change(&AclChange::Permissions(permissions), true)
+            .unwrap();
         assert_eq!(access.permissions_text(), shown, "{text}");
     }
-    for wrong in ["", "7", "0888", "2777", "rwx", "rwxrwxrwxr", "xwrxwrxwr", "rwxr-x--ä", "00750"] {
+    for wrong in [
+        "",
+        "7",
+        "0888",
+        "2777",
+        "rwx",
+        "rwxrwxrwxr",
+        "xwrxwrxwr",
+        "rwxr-x--ä",
+        "00750",
+    ] {
         assert_eq!(Permissions::parse(wrong), None, "{wrong}");
     }
 }
@@ -39,14 +51,28 @@ fn lists_are_written_as_they_were_set_in_one_order() {
     assert_eq!(access.acl_text(), text);
     assert_eq!(access.permissions_text(), "rwxrwx--x+");
     let unmasked = set("other::---,group::r--,user::rwx,user:u:-wx");
-    assert_eq!(unmasked.acl_text(), "user::rwx,user:u:-wx,group::r--,mask::rwx,other::---");
+    assert_eq!(
+        unmasked.acl_text(),
+        "user::rwx,user:u:-wx,group::r--,mask::rwx,other::---"
+    );
 }
 
 #[test]
 fn wrong_lists_are_refused() {
     for wrong in [
-        "", "user", "user:", "user::", "user::rwz", "user::rw", "who::rwx", "mask:a:rwx",
-        "other:a:rwx", "user::rwx:x", "user:a:rwx,user:a:r--", "default:", "user::rwx,,other::---",
+        "",
+        "user",
+        "user:",
+        "user::",
+        "user::rwz",
+        "user::rw",
+        "who::rwx",
+        "mask:a:rwx",
+        "other:a:rwx",
+        "user::rwx:x",
+        "user:a:rwx,user:a:r--",
+        "default:",
+        "user::rwx,,other::---",
     ] {
         assert!(AclEntry::parse_list(wrong, true).is_err(), "{wrong}");
     }
@@ -57,13 +83,22 @@ fn wrong_lists_are_refused() {
     let default = AclChange::Modify(entries("default:user:a:rwx"));
     assert!(access.clone().change(&default, false).is_err());
     let many: Vec<String> = (0..33).map(|n| format!("user:{n}:rwx")).collect();
-    assert!(access.change(&AclChange::Modify(entries(&many.join(","))), true).is_err());
+    assert!(
+        access
+            .change(&AclChange::Modify(entries(&many.join(","))), true)
+            .is_err()
+    );
 }
 
 #[test]
 fn entries_are_modified_and_removed() {
     let mut access = set("user::rwx,group::r-x,other::---");
-    access.change(&AclChange::Modify(entries("user:u:rwx,default:user:u:r--")), true).unwrap();
+    access
+        .change(
+            &AclChange::Modify(entries("user:u:rwx,default:user:u:r--")),
+            true,
+        )
+        .unwrap();
     assert_eq!(
         access.acl_text(),
         "user::rwx,user:u:rwx,group::r-x,mask::rwx,other::---,\
@@ -120,9 +155,18 @@ fn new_paths_take_the_default_list_or_the_mask() {
     let file = AccessControl::of_new(&plain, false, &asked).unwrap();
     assert_eq!(file.permissions_text(), "rwxr-xr-x");
 
-    let parent = set("user::rwx,group::r-x,other::---,default:user::rwx,default:user:u:rwx,default:group::r-x,default:other::r-x");
+    let parent = set(
+        "user::rwx,group::r-x,other::---,default:user::rwx,default:user:u:rwx,default:group::r-x,default:other::r-x",
+    );
     let file = AccessControl::of_new(&parent, false, &new).unwrap();
-    assert_eq!(file.acl_text(), "user::rw-,user:u:rwx,group::r-x,mask::rw-,other::r--");
+    assert_eq!(
+        file.acl_text(),
+        "user::rw-,user:u:rwx,group::r-x,mask::rw-,other::r--"
+    );
     let directory = AccessControl::of_new(&parent, true, &new).unwrap();
-    assert!(directory.acl_text().ends_with("default:mask::rwx,default:other::r-x"));
+    assert!(
+        directory
+            .acl_text()
+            .ends_with("default:mask::rwx,default:other::r-x")
+    );
 }

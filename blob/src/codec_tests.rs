@@ -1,4 +1,5 @@
 use super::*;
+use crate::access::{AccessControl, Acl, Rights};
 use crate::error::Error;
 use crate::etag::time_of_ticks;
 use crate::guid::Guid;
@@ -100,6 +101,7 @@ fn container() -> impl Strategy<Value = Container> {
             default_encryption_scope: newer.0,
             deny_encryption_scope_override: newer.1.0,
             immutable_versions: newer.1.1,
+            hierarchical: newer.1.0,
             deleted: newer.2,
         },
     )
@@ -203,12 +205,45 @@ fn encryption() -> impl Strategy<Value = Encryption> {
     ]
 }
 
+fn access() -> impl Strategy<Value = AccessControl> {
+    let rights = || (0..8u8).prop_map(Rights);
+    let named = move || prop::collection::vec((".{0,40}", rights()), 0..4);
+    let acl = move || {
+        let all = (
+            rights(),
+            rights(),
+            rights(),
+            option::of(rights()),
+            named(),
+            named(),
+        );
+        all.prop_map(|(owner, group, other, mask, users, groups)| Acl {
+            owner,
+            group,
+            other,
+            mask,
+            users,
+            groups,
+        })
+    };
+    let ids = || prop_oneof![Just("$superuser".to_string()), ".{1,40}"];
+    let all = (ids(), ids(), any::<bool>(), acl(), option::of(acl()));
+    all.prop_map(|(owner, group, sticky, acl, default_acl)| AccessControl {
+        owner,
+        group,
+        sticky,
+        acl,
+        default_acl,
+    })
+}
+
 fn blob() -> impl Strategy<Value = Blob> {
     let content = prop_oneof![
         Just(Content::Whole),
         any::<u32>().prop_map(|count| Content::Blocks { count }),
         any::<(u32, bool)>().prop_map(|(count, sealed)| Content::Appends { count, sealed }),
         any::<u64>().prop_map(|sequence| Content::Pages { sequence }),
+        any::<u128>().prop_map(|id| Content::Directory { id }),
     ];
     let immutability = (time(), any::<bool>()).prop_map(|(until, locked)| ImmutabilityPolicy {
         until,
@@ -232,6 +267,8 @@ fn blob() -> impl Strategy<Value = Blob> {
         any::<bool>(),
         encryption(),
         option::of(time()),
+        option::of(access().prop_map(Box::new)),
+        option::of(".{0,60}"),
     );
     (content, layers(), stamps, texts, states, moments, guards).prop_map(
         |(content, layers, stamps, texts, states, moments, guards)| Blob {
@@ -256,6 +293,8 @@ fn blob() -> impl Strategy<Value = Blob> {
             legal_hold: guards.1,
             encryption: guards.2,
             replaced_at: moments.3.map(SnapshotTime),
+            access: guards.4,
+            encryption_context: guards.5,
             is_current: false,
         },
     )

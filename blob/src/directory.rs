@@ -11,6 +11,9 @@ pub(crate) const ROOT: u128 = 0;
 /// Number of bytes of an id in a stored name.
 pub(crate) const ID_BYTES: usize = 22;
 
+/// A stored name that no path has.
+pub(crate) const NOWHERE: &str = "";
+
 /// The stored name of a segment in a directory.
 pub(crate) fn stored_name(directory: u128, segment: &str) -> String {
     let mut name = String::with_capacity(ID_BYTES + segment.len());
@@ -22,4 +25,9 @@ pub(crate) fn stored_name(directory: u128, segment: &str) -> String {
 /// The segment of a stored name. `None` if no stored name of a path is like this.
 pub(crate) fn segment(stored_name: &str) -> Option<&str> {
     stored_name.get(ID_BYTES..)
+}
+
+/// Whether this is the stored name of the root itself.
+pub(crate) fn is_root(name: &str) -> bool {
+    segment(name) == Some("") && name == stored_name(ROOT, "")
 }

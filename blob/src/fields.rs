@@ -393,7 +393,11 @@ impl<'a> Reader<'a> {
     pub(crate) fn access(&mut self) -> Option<AccessControl> {
         let mut id = || {
             let id = self.text()?;
-            Some(if id.is_empty() { SUPER_USER.to_string() } else { id })
+            Some(if id.is_empty() {
+                SUPER_USER.to_string()
+            } else {
+                id
+            })
         };
         let (owner, group) = (id()?, id()?);
         Some(AccessControl {

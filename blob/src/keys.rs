@@ -189,6 +189,15 @@ pub(crate) enum History {
     Deleted = 4,
 }
 
+impl History {
+    pub(crate) const ALL: [History; 4] = [
+        History::Uncommitted,
+        History::Snapshot,
+        History::Version,
+        History::Deleted,
+    ];
+}
+
 /// In `blob.history`: the row of the snapshot, version or deleted blob of that moment.
 pub(crate) fn history(
     container_id: u128,

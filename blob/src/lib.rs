@@ -66,8 +66,8 @@ pub use lazurite_base::policies::StoredPolicy;
 pub use lazurite_engine::Ticket;
 pub use lease::{Lease, LeaseAction, LeaseDuration, LeaseOutcome, LeaseState};
 pub use listing::{
-    BlobEntry, ListBlobs, ListBlobsPage, ListContainers, ListContainersPage, ListedBlob,
-    ListPaths, PAGE_ENTRIES_MAX, PathKind,
+    BlobEntry, ListBlobs, ListBlobsPage, ListContainers, ListContainersPage, ListPaths, ListedBlob,
+    PAGE_ENTRIES_MAX, PathKind,
 };
 pub use md5::Md5;
 pub use model::{
@@ -78,11 +78,12 @@ pub use model::{
 pub use names::{check_blob_name, check_container_name, is_system_container};
 pub use operations::{
     AccessOutcome, AppendBlock, AppendBlockOutcome, BlobDeletion, BlobSettings,
-    COPY_FROM_URL_BYTES_MAX, ContainerSettings, CopyBlob, CopyOutcome, CreatePath, DeleteBlob, DeleteSnapshots, Expiry, FailedCopies,
-    FetchedCopy, FindBlobsByTags, FindBlobsByTagsPage, GetPageRanges, PAGE_RANGES_MAX,
-    POLICY_PERMISSIONS, PageRange, PageRanges, PageUpdate, PutAppendBlob, PutBlob, PutBlobOutcome,
-    PutBlockList, PutBlockOutcome, PutPage, PutPageBlob, PutPageOutcome, FlushData, RenameMode, RenamePath, SequenceAction,
-    SequenceConditions, TaggedBlob, TierChanged, TierOutcome, check_tier,
+    COPY_FROM_URL_BYTES_MAX, ContainerSettings, CopyBlob, CopyOutcome, CreatePath, DeleteBlob,
+    DeleteSnapshots, Expiry, FailedCopies, FetchedCopy, FindBlobsByTags, FindBlobsByTagsPage,
+    FlushData, GetPageRanges, PAGE_RANGES_MAX, POLICY_PERMISSIONS, PageRange, PageRanges,
+    PageUpdate, PutAppendBlob, PutBlob, PutBlobOutcome, PutBlockList, PutBlockOutcome, PutPage,
+    PutPageBlob, PutPageOutcome, RenameMode, RenamePath, SequenceAction, SequenceConditions,
+    TaggedBlob, TierChanged, TierOutcome, check_tier,
 };
 pub use service::BlobService;
 pub use snapshot_time::SnapshotTime;

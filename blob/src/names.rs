@@ -7,6 +7,9 @@ use std::borrow::Cow;
 const BLOB_NAME_UNITS_MAX: usize = 1024;
 /// Maximum number of parts of a blob's name between slashes.
 const BLOB_NAME_SEGMENTS_MAX: usize = 254;
+/// Maximum number of parts of a path in a hierarchical container. Source: Naming and referencing
+/// containers, blobs, and metadata, "Blob names".
+const PATH_SEGMENTS_MAX: usize = 63;
 /// Valid names of containers that break the rule for other names.
 const SPECIAL_CONTAINERS: [&str; 4] = ["$root", "$web", "$logs", "$blobchangefeed"];
 
@@ -74,6 +77,26 @@ pub(crate) fn blob_name(name: &str) -> Result<Cow<'_, str>> {
         });
     }
     Ok(name)
+}
+
+/// The segments of a path in a hierarchical container, whose backslashes are slashes already; none
+/// for the root. Slashes at the start, at the end and beside one another count as one. Errors: why
+/// a path cannot have that name.
+pub(crate) fn path_segments(name: &str) -> Result<Vec<&str>> {
+    let segments: Vec<&str> = name
+        .split('/')
+        .filter(|segment| !segment.is_empty())
+        .collect();
+    if segments.is_empty() {
+        return Ok(segments);
+    }
+    blob_name(name)?;
+    if segments.len() > PATH_SEGMENTS_MAX {
+        return Err(Error::OutOfRangeInput {
+            reason: "a path has at most 63 segments",
+        });
+    }
+    Ok(segments)
 }
 
 /// Replaces backslashes with slashes, as in the names of stored blobs.

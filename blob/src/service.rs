@@ -9,7 +9,7 @@ use crate::keyspaces::Keyspaces;
 use lazurite_base::wall_clock::WallClock;
 use lazurite_engine::{Db, IdSource};
 use std::collections::HashSet;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
@@ -28,6 +28,9 @@ pub struct BlobService {
     pub(crate) etags: EtagClock,
     /// Number of operations under way that hold locks for long.
     pub(crate) long_operations: AtomicUsize,
+    /// Number of renames and removals of directories so far. Counted after the commit, before the
+    /// locks are released: a path that was found before may lead elsewhere.
+    pub(crate) directory_moves: AtomicU64,
 }
 
 impl BlobService {
@@ -50,6 +53,7 @@ impl BlobService {
             policies: AccountPolicies::default(),
             etags,
             long_operations: AtomicUsize::new(0),
+            directory_moves: AtomicU64::new(0),
         })
     }
 

@@ -5,6 +5,7 @@
 //! since, and is read again.
 
 use crate::codec;
+use crate::directory::stored_name;
 use crate::error::corrupt_record;
 use crate::error::{Error, Result};
 use crate::files::{FileChanges, FileRows};
@@ -154,6 +155,7 @@ impl BlobService {
             Timer::Container => self.sweep_container(due, transaction),
             Timer::Purge => self.sweep_purge(due, transaction, failures),
             Timer::Pages => self.sweep_pages(due, transaction),
+            Timer::Directory => self.sweep_directory(due, transaction),
             Timer::Deleted | Timer::Staging | Timer::Expiry | Timer::Snapshots | Timer::Trim => {
                 self.sweep_blob(due, transaction)
             }
@@ -306,7 +308,7 @@ impl BlobService {
         let keyspaces = &self.keyspaces;
         let mut purge = Purge::new(home, self.now(), transaction);
         for keyspace in [&keyspaces.blobs, &keyspaces.history] {
-            self.purge(keyspace, &mut purge)?;
+            self.purge(keyspace, keys::all_of_container(home), &mut purge)?;
         }
         let Purge {
             now,
@@ -331,6 +333,80 @@ impl BlobService {
         self.end_timer(batch, &due, then);
         self.settle_files(&mut transaction, &files, now)?;
         commit_swept(transaction)
+    }
+
+    /// Removes some of what was in a directory that is gone. Nothing is added to it any more, but
+    /// timers and copies may still write to what is in it, so its rows are locked.
+    fn sweep_directory(&self, mut due: DueTimer, mut transaction: Transaction<'_>) -> Result<()> {
+        let home = keys::container_of(&due.subject).ok_or_else(corrupt_record)?;
+        due.container_key = self.current_key(home, due.container_key)?;
+        let containers = &self.keyspaces.containers;
+        transaction.lock_shared([(containers, &due.container_key[..])])?;
+        let container = self.db.get(containers, &due.container_key)?;
+        let container = container.map(|value| codec::decode_container(&value));
+        if container.transpose()?.is_none_or(|found| found.id != home) {
+            // The rows go with the container.
+            let then = match self.is_kept(&due)? {
+                true => Then::Again(self.now() + LATER),
+                false => Then::Done,
+            };
+            self.end_timer(transaction.batch(), &due, then);
+            return commit_swept(transaction);
+        }
+        let blobs = &self.keyspaces.blobs;
+        let range = KeyRange::prefix(&due.subject);
+        let mut rows = Vec::new();
+        let snapshot = self.db.snapshot();
+        let mut scan = snapshot.scan(blobs, range.clone(), Direction::Forward);
+        while rows.len() < PURGED_ROWS && scan.advance()? {
+            rows.push(scan.key().to_vec());
+        }
+        transaction.lock(rows.iter().map(|key| (blobs, &key[..])))?;
+        let mut purge = Purge::new(home, self.now(), transaction);
+        for key in &rows {
+            self.drop_merge_of(purge.transaction.batch(), home, key)?;
+            if let Some(blob) = self.keyspaces.record(&self.db, home, key)? {
+                self.sweep_directory_in(&blob, &due, &mut purge);
+            }
+        }
+        self.purge(blobs, range, &mut purge)?;
+        let name = &due.subject[16..];
+        for kind in History::ALL {
+            let start = [&due.subject[..16], &[kind as u8], name].concat();
+            self.purge(
+                &self.keyspaces.history,
+                KeyRange::prefix(&start),
+                &mut purge,
+            )?;
+        }
+        let (now, stay) = (purge.now, purge.stay);
+        let Purge {
+            mut transaction,
+            files,
+            rows,
+            ..
+        } = purge;
+        let then = match (rows < PURGED_ROWS, stay) {
+            (false, _) => Then::Again(now),
+            (true, 0) => Then::Done,
+            (true, _) => Then::Again(now + LATER),
+        };
+        self.end_timer(transaction.batch(), &due, then);
+        self.settle_files(&mut transaction, &files, now)?;
+        commit_swept(transaction)
+    }
+
+    /// Sets the timer of a directory that was in the one that is gone.
+    fn sweep_directory_in(&self, blob: &Blob, due: &DueTimer, purge: &mut Purge<'_>) {
+        if let Some(id) = blob.directory() {
+            let subject = keys::blob_name_start(purge.home, &stored_name(id, ""));
+            let timer = keys::timer(SnapshotTime::at(purge.now), Timer::Directory, &subject);
+            let timers = &self.keyspaces.timers;
+            purge
+                .transaction
+                .batch()
+                .put(timers, &timer, &due.container_key);
+        }
     }
 
     fn sweep_pages(&self, due: DueTimer, mut transaction: Transaction<'_>) -> Result<()> {
@@ -364,11 +440,10 @@ impl BlobService {
         }
     }
 
-    /// Deletes rows of a keyspace and the content that they refer to, until the step has deleted
+    /// Deletes rows of a range and the content that they refer to, until the step has deleted
     /// [`PURGED_ROWS`].
-    fn purge(&self, keyspace: &Keyspace, purge: &mut Purge<'_>) -> Result<()> {
+    fn purge(&self, keyspace: &Keyspace, range: KeyRange, purge: &mut Purge<'_>) -> Result<()> {
         let snapshot = self.db.snapshot();
-        let range = keys::all_of_container(purge.home);
         let mut rows = snapshot.scan(keyspace, range, Direction::Forward);
         while purge.rows < PURGED_ROWS && rows.advance()? {
             let record = match self.purged_record(keyspace, rows.key(), &rows.value()?, purge.home)

@@ -26,6 +26,9 @@ pub(crate) enum Timer {
     Trim = 8,
     /// A blob has many layers, or some of them are being merged. Subject: its key in `blob.blobs`.
     Merge = 9,
+    /// A directory is gone for good, and what was in it is to be removed. Subject: the common prefix
+    /// of its keys in `blob.blobs`.
+    Directory = 10,
 }
 
 impl Timer {
@@ -40,6 +43,7 @@ impl Timer {
             Timer::Snapshots,
             Timer::Trim,
             Timer::Merge,
+            Timer::Directory,
         ];
         all.into_iter().find(|timer| *timer as u8 == kind)
     }

@@ -1,5 +1,6 @@
 //! ListBlobs: the request of a listing of blobs, and the entries of its page.
 
+use crate::access::Caller;
 use crate::model::Blob;
 
 /// The request of List Blobs.
@@ -36,6 +37,9 @@ pub struct ListBlobs {
     pub only_deleted: bool,
     /// `showonly=files` and `showonly=directories`: lists only these, in a hierarchical container.
     pub only: Option<PathKind>,
+    /// In a hierarchical container: whose rights on directories are checked. `None` for a caller
+    /// with all rights.
+    pub caller: Option<Caller>,
 }
 
 /// One entry of a listing of blobs.
@@ -76,6 +80,8 @@ pub struct ListPaths {
     /// Maximum number of entries per page, at least 1. Values above [`crate::PAGE_ENTRIES_MAX`] are
     /// lowered to it.
     pub max_results: Option<u32>,
+    /// Whose rights on directories are checked. `None` for a caller with all rights.
+    pub caller: Option<Caller>,
 }
 
 /// A blob in a listing.

@@ -2,19 +2,23 @@
 //! past each group.
 
 mod entry;
+mod tree;
 mod walk;
 
 pub use entry::{BlobEntry, ListBlobs, ListPaths, ListedBlob, PathKind};
 
+use crate::access::Caller;
 use crate::codec;
-use crate::error::{Result, corrupt_record};
+use crate::error::{Error, Result, corrupt_record};
 use crate::keys;
 use crate::keyspaces::Keyspaces;
-use crate::model::Container;
+use crate::model::{Blob, Container};
 use crate::names;
 use crate::pager::{Marker, Pager};
+use crate::service::BlobService;
 use lazurite_engine::{Direction, KeyRange, Keyspace, Snapshot};
 use std::time::SystemTime;
+use tree::{Shown, Tree, TreeWalk};
 use walk::{Position, Step, Walk};
 
 /// Maximum number of entries per page; also the number if the request gives none. Source: List
@@ -123,15 +127,13 @@ impl ListContainers {
 
 impl ListBlobs {
     /// Moves to where the page begins: `startFrom` or the marker, whichever is later.
-    fn seek_start(&self, walk: &mut Walk<'_>) -> Result<()> {
+    fn seek_start(&self, walk: &mut impl Entries) -> Result<()> {
         let start = (names::slashes(&self.start_from).into_owned(), None);
         let marker = Marker::read(self.marker.as_deref(), position)?;
-        for from in [Some(start), marker].into_iter().flatten() {
-            if !from.0.is_empty() {
-                walk.seek(&from)?;
-            }
+        match marker.map_or(start.clone(), |marker| marker.max(start)) {
+            from if from.0.is_empty() => Ok(()),
+            from => walk.seek(&from),
         }
-        Ok(())
     }
 
     /// One page of the blobs of a container, as of `snapshot`.
@@ -143,12 +145,17 @@ impl ListBlobs {
         now: SystemTime,
     ) -> Result<ListBlobsPage> {
         let prefix = names::slashes(&self.prefix);
-        let mut walk = Walk::new(self, (snapshot, keyspaces, container_id), &prefix, now);
+        let walk = Walk::new(self, (snapshot, keyspaces, container_id), &prefix, now);
+        self.fill(walk)
+    }
+
+    /// Fills one page with the entries of a walk.
+    fn fill(&self, mut walk: impl Entries) -> Result<ListBlobsPage> {
         self.seek_start(&mut walk)?;
         let end = names::slashes(&self.end_before).into_owned();
         let mut page = Pager::new(self.max_results, PAGE_ENTRIES_MAX, ROWS_MAX)?;
         while let Some(((name, moment), step)) = walk.next()? {
-            page.rows_examined = walk.rows_examined;
+            page.rows_examined = walk.rows_examined();
             if !end.is_empty() && name >= end {
                 break;
             }
@@ -167,8 +174,153 @@ impl ListBlobs {
         Ok(ListBlobsPage {
             entries: page.entries,
             next_marker: page.next_marker,
-            rows_examined: walk.rows_examined,
+            rows_examined: walk.rows_examined(),
         })
+    }
+}
+
+/// The entries of a listing, one after the other.
+trait Entries {
+    /// Moves to the first entry at or after this position. For the start of a page.
+    fn seek(&mut self, to: &Position) -> Result<()>;
+
+    /// The next step and its position; `None` at the end.
+    fn next(&mut self) -> Result<Option<(Position, Step)>>;
+
+    /// Rows of the store that were read so far.
+    fn rows_examined(&self) -> u64;
+}
+
+impl BlobService {
+    /// One page of the blobs of a hierarchical container.
+    pub(crate) fn tree_page(
+        &self,
+        snapshot: &Snapshot,
+        container: &Container,
+        request: &ListBlobs,
+    ) -> Result<ListBlobsPage> {
+        if !matches!(&request.delimiter[..], "" | "/") {
+            return Err(Error::InvalidQueryParameterValue {
+                parameter: "delimiter",
+                value: request.delimiter.clone(),
+                reason: "a container with a hierarchical namespace is listed by / only",
+            });
+        }
+        let prefix = names::slashes(&request.prefix);
+        let (directory, prefix) = prefix.rsplit_once('/').unwrap_or(("", &prefix));
+        let caller = request.caller.as_ref();
+        let found = self.find_directory(snapshot, container, directory, caller);
+        let base = match found {
+            Ok(base) => base,
+            Err(Error::BlobNotFound | Error::PathConflict) => return Ok(ListBlobsPage::default()),
+            Err(error) => return Err(error),
+        };
+        let shown = Shown {
+            recursive: request.delimiter.is_empty(),
+            grouped: !request.delimiter.is_empty(),
+            only: request.only,
+            only_deleted: request.only_deleted,
+            caller,
+        };
+        self.walk_tree((snapshot, container), request, shown, base, prefix)
+    }
+
+    /// Returns one page of what is in a directory of a hierarchical container, in byte order of
+    /// paths: files, and directories before what is below them. A page reads a bounded number of
+    /// rows. Errors: an invalid name; `ContainerNotFound`, `NotHierarchical`; `BlobNotFound` if
+    /// there is no such directory, `PathConflict` if it is a file;
+    /// `AuthorizationPermissionMismatch`; as [`BlobService::list_containers`].
+    pub fn list_paths(
+        &self,
+        account: &str,
+        container: &str,
+        request: &ListPaths,
+    ) -> Result<ListBlobsPage> {
+        names::check_container_name(container)?;
+        let snapshot = self.db.snapshot();
+        let key = keys::container(account, container);
+        let container = self.keyspaces.container(&snapshot, &key)?;
+        if !container.hierarchical {
+            return Err(Error::NotHierarchical);
+        }
+        let caller = request.caller.as_ref();
+        let directory = names::slashes(&request.directory);
+        let base = self.find_directory(&snapshot, &container, &directory, caller)?;
+        let list = ListBlobs {
+            start_from: match &request.begin_from[..] {
+                "" => String::new(),
+                from => format!("{}{from}", base.0),
+            },
+            marker: request.marker.clone(),
+            max_results: request.max_results,
+            metadata: true,
+            ..ListBlobs::default()
+        };
+        let shown = Shown {
+            recursive: request.recursive,
+            grouped: false,
+            only: None,
+            only_deleted: false,
+            caller,
+        };
+        self.walk_tree((&snapshot, &container), &list, shown, base, "")
+    }
+
+    fn walk_tree(
+        &self,
+        (snapshot, container): (&Snapshot, &Container),
+        request: &ListBlobs,
+        shown: Shown<'_>,
+        (base, directory): (String, Blob),
+        prefix: &str,
+    ) -> Result<ListBlobsPage> {
+        let tree = Tree {
+            snapshot,
+            keyspaces: &self.keyspaces,
+            container_id: container.id,
+            now: self.now(),
+        };
+        let rows = ListBlobs {
+            // To find what was deleted below a directory, the walk reads the directories.
+            only_deleted: request.only_deleted && !shown.recursive,
+            deleted: request.deleted || request.only_deleted,
+            versions: false,
+            deleted_with_versions: false,
+            ..request.clone()
+        };
+        let rows = ListBlobs {
+            delimiter: String::new(),
+            ..rows
+        };
+        let walk = TreeWalk::new(tree, &rows, shown, (base, &directory), prefix)?;
+        request.fill(walk)
+    }
+
+    /// The directory at a path, with the path that its entries begin with. Errors: as
+    /// [`BlobService::list_paths`].
+    fn find_directory(
+        &self,
+        snapshot: &Snapshot,
+        container: &Container,
+        path: &str,
+        caller: Option<&Caller>,
+    ) -> Result<(String, Blob)> {
+        let segments = names::path_segments(path)?;
+        let found = self.path(snapshot, container, path, caller)?;
+        let key = keys::blob(container.id, &found.stored_name);
+        let blob = match segments.is_empty() {
+            true => Some(self.root(snapshot, container)?),
+            false => self.keyspaces.record(snapshot, container.id, &key)?,
+        };
+        let blob = blob.ok_or(Error::BlobNotFound)?;
+        if !blob.is_directory() {
+            return Err(Error::PathConflict);
+        }
+        let mut base = segments.join("/");
+        if !base.is_empty() {
+            base.push('/');
+        }
+        Ok((base, blob))
     }
 }
 
@@ -182,6 +334,9 @@ fn position(marker: Marker) -> Option<Position> {
 fn bytes_of_metadata(entry: &BlobEntry) -> usize {
     match entry {
         BlobEntry::Blob(ListedBlob {
+            blob: Some(blob), ..
+        })
+        | BlobEntry::Directory(ListedBlob {
             blob: Some(blob), ..
         }) => metadata_bytes(&blob.metadata),
         _ => 0,

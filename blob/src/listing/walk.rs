@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::error::corrupt_record;
 use crate::keys::{self, History};
 use crate::keyspaces::Keyspaces;
+use crate::listing::Entries;
 use crate::listing::entry::{BlobEntry, ListBlobs, ListedBlob};
 use crate::model::{Blob, PreviousState};
 use crate::snapshot_time::SnapshotTime;
@@ -183,9 +184,10 @@ impl<'a> Walk<'a> {
             rows_examined: 0,
         }
     }
+}
 
-    /// Moves to the first row at or after this position; never backwards.
-    pub(super) fn seek(&mut self, to: &Position) -> Result<()> {
+impl Entries for Walk<'_> {
+    fn seek(&mut self, to: &Position) -> Result<()> {
         for cursor in &mut self.cursors {
             let stands_for_all = cursor.kind == Some(History::Version) && !self.request.versions;
             match to {
@@ -203,9 +205,8 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Returns the next step and its position. After a prefix, the walk seeks past all names that
-    /// begin with the prefix.
-    pub(super) fn next(&mut self) -> Result<Option<(Position, Step)>> {
+    /// After a prefix, the walk seeks past all names that begin with the prefix.
+    fn next(&mut self) -> Result<Option<(Position, Step)>> {
         let Some(at) = self.first()? else {
             return Ok(None);
         };
@@ -235,6 +236,12 @@ impl<'a> Walk<'a> {
         Ok(Some((position, Step::Entry(BlobEntry::Blob(listed)))))
     }
 
+    fn rows_examined(&self) -> u64 {
+        self.rows_examined
+    }
+}
+
+impl Walk<'_> {
     /// The cursor with the first position; `None` at the end of the walk.
     fn first(&mut self) -> Result<Option<usize>> {
         for cursor in &mut self.cursors {

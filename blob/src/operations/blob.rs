@@ -87,7 +87,7 @@ impl BlobService {
             blob,
             now,
             ..
-        } = self.find_for_read(address, conditions)?;
+        } = self.find_content(address, conditions)?;
         check_online(&blob, now)?;
         let key = conditions.customer_key;
         blob.encryption.check(key.as_ref())?;
@@ -251,7 +251,11 @@ impl BlobWrite<'_> {
         if snapshots == Some(DeleteSnapshots::Only) {
             return Ok(Some(self.policy.delete_retention_days.is_none()));
         }
-        let kept = self.keeps_retired();
+        let kept = self.keeps(RetireReason::Deleted);
+        if self.is_directory() {
+            self.remove_directory(false)?;
+            return Ok(Some(!kept));
+        }
         let permit = self.retire(RetireReason::Deleted)?;
         self.remove(&permit);
         Ok(Some(!kept))

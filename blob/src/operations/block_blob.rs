@@ -1,6 +1,7 @@
 //! Operations on block blobs: a body put whole, or blocks put one by one and a list that turns them
 //! into a blob.
 
+use crate::access::Rights;
 use crate::block_list::{self, BlockChoice, BlockListType, COMMITTED_BLOCKS_MAX};
 use crate::checksum::Checksums;
 use crate::cipher::CustomerKey;
@@ -14,6 +15,7 @@ use crate::model::{
     Blob, BlobAddress, BlobBlock, BlobHeaders, BlobType, BlockList, Content, CopyState, Encryption,
     Layer, Metadata, Written,
 };
+use crate::operations::check_access;
 use crate::operations::checks::check_may_create;
 use crate::operations::new_blob::{BlobSettings, NewBlob};
 use crate::operations::permit::Action;
@@ -141,14 +143,9 @@ impl BlobService {
         write.check(condition, &request.conditions, WriteKind::Create)?;
         let brought = write.brought(body.key.as_ref(), &request.conditions)?;
         let permit = write.permit_current(Action::Replace)?;
-        let file = write.file_for(&body)?;
-        let key = file.whole_content();
-        match length {
-            0 => write.rows().delete_content(&key),
-            _ => body.put(&mut write.rows(), &key),
-        }
+        let (content, file) = write.put_body(body)?;
         let mut blob = write.new_blob(NewBlob {
-            content: Content::Whole,
+            content,
             layers: vec![Layer::new(file, length)],
             length,
             headers,
@@ -184,7 +181,6 @@ impl BlobService {
         block_list::check_block_id(block_id)?;
         upload.check_not_empty()?;
         let body = upload.finish(UploadKind::PutBlock, None)?;
-        let checksums = body.checksums;
 
         let mut write = self.begin_write(address)?;
         write.check_type(BlobType::BlockBlob)?;
@@ -192,21 +188,7 @@ impl BlobService {
         write.check_lease(conditions.lease_id)?;
         // Source: recorded answers to Put Block (azcopy, issues 993 and 1688).
         write.check_online()?;
-        let brought = write.brought(body.key.as_ref(), conditions)?;
-        let file = write.staging_file()?;
-        let replaced = self.uncommitted_block(&file, block_id)?;
-        if conditions.must_be_new && replaced.is_some() {
-            return Err(Error::BlobAlreadyExists);
-        }
-        let staging = write.staging_with(&file, block_id, replaced.is_some(), brought)?;
-        write.put_uncommitted(&file, block_id, replaced, body);
-        let value = codec::encode_staging(&staging);
-        write.rows().put_block(&file.staging(), &value);
-        write.note_staging(file)?;
-        let outcome = PutBlockOutcome {
-            checksums,
-            encryption_scope: staging.encryption.scope().map(str::to_string),
-        };
+        let outcome = write.put_staged(block_id, body, conditions)?;
         Ok((outcome, write.commit()?))
     }
 
@@ -271,6 +253,7 @@ impl BlobService {
             if blob.blob_type() != BlobType::BlockBlob {
                 return Err(Error::InvalidBlobType);
             }
+            check_access(blob, address.caller, Rights::READ)?;
             conditions.check_tags(&blob.tags)?;
             blob.lease
                 .check_read(conditions.lease_id, found.now, Leased::Blob)?;
@@ -352,6 +335,36 @@ impl BlobWrite<'_> {
         }
     }
 
+    /// Writes the body of a blob. In a hierarchical container it is a list of one block, because data
+    /// may be appended to it.
+    fn put_body(&mut self, body: Uploaded) -> Result<(Content, File)> {
+        let length = body.length;
+        if !self.container.hierarchical {
+            let file = self.file_for(&body)?;
+            let key = file.whole_content();
+            match length {
+                0 => self.rows().delete_content(&key),
+                _ => body.put(&mut self.rows(), &key),
+            }
+            return Ok((Content::Whole, file));
+        }
+        let _ = self.retire(RetireReason::Overwritten)?;
+        let file = self.new_file();
+        if length == 0 {
+            return Ok((Content::Blocks { count: 0 }, file));
+        }
+        let block = BlobBlock {
+            id: vec![0; 8],
+            length,
+            content: body.content(),
+            file: None,
+        };
+        let mut rows = self.rows();
+        body.put(&mut rows, &file.block_content(block.content));
+        rows.put_block(&file.committed(length), &codec::encode_block(&block));
+        Ok((Content::Blocks { count: 1 }, file))
+    }
+
     /// Returns the file for the body of a blob: the blob's current file if its content can be
     /// replaced there, otherwise a new one, after retiring the blob.
     fn file_for(&mut self, body: &Uploaded) -> Result<File> {
@@ -363,6 +376,31 @@ impl BlobWrite<'_> {
                 Ok(self.file(body.content()))
             }
         }
+    }
+
+    /// Puts a body as an uncommitted block. Errors: as [`BlobService::put_block`], for the block.
+    pub(super) fn put_staged(
+        &mut self,
+        block_id: &[u8],
+        body: Uploaded,
+        conditions: &Conditions,
+    ) -> Result<PutBlockOutcome> {
+        let checksums = body.checksums;
+        let brought = self.brought(body.key.as_ref(), conditions)?;
+        let file = self.staging_file()?;
+        let replaced = self.service.uncommitted_block(&file, block_id)?;
+        if conditions.must_be_new && replaced.is_some() {
+            return Err(Error::BlobAlreadyExists);
+        }
+        let staging = self.staging_with(&file, block_id, replaced.is_some(), brought)?;
+        self.put_uncommitted(&file, block_id, replaced, body);
+        let value = codec::encode_staging(&staging);
+        self.rows().put_block(&file.staging(), &value);
+        self.note_staging(file)?;
+        Ok(PutBlockOutcome {
+            checksums,
+            encryption_scope: staging.encryption.scope().map(str::to_string),
+        })
     }
 
     /// Writes the rows of an uncommitted block, in place of an earlier one with the same id.
@@ -396,7 +434,7 @@ impl BlobWrite<'_> {
                 if blob.content == Content::Whole
                     && blob.staging.is_none()
                     && blob.encryption == Encryption::None
-                    && !self.keeps_retired() =>
+                    && !self.keeps(RetireReason::Overwritten) =>
             {
                 let layer = blob.layers.first();
                 Ok(layer.filter(|layer| !layer.shared).map(|layer| layer.file))

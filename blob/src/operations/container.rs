@@ -402,7 +402,10 @@ impl BlobService {
         let snapshot = self.db.snapshot();
         let key = keys::container(account, container);
         let container = self.keyspaces.container(&snapshot, &key)?;
-        request.page(&snapshot, &self.keyspaces, container.id, self.now())
+        match container.hierarchical {
+            true => self.tree_page(&snapshot, &container, request),
+            false => request.page(&snapshot, &self.keyspaces, container.id, self.now()),
+        }
     }
 
     fn change_container(

@@ -302,7 +302,7 @@ fn listing_stays_within_its_bounds_with_any_page_size() {
             loop {
                 let page = store.list(&request);
                 found.extend(page.entries.into_iter().map(|entry| match entry {
-                    BlobEntry::Blob(listed) => listed.name,
+                    BlobEntry::Blob(listed) | BlobEntry::Directory(listed) => listed.name,
                     BlobEntry::Prefix(prefix) => prefix,
                 }));
                 request.marker = page.next_marker;

@@ -181,7 +181,7 @@ impl BlobService {
             blob,
             now,
             ..
-        } = self.find_for_read(source, &Conditions::default())?;
+        } = self.find_content(source, &Conditions::default())?;
         check_source(&blob, &request.source_conditions)?;
         check_copyable(&blob, request, CopyKind::Synchronous, now)?;
         Download::open(&self.keyspaces, snapshot, blob, None, None)
@@ -201,7 +201,7 @@ impl BlobService {
             blob,
             now,
             ..
-        } = self.find_for_read(source, &Conditions::default())?;
+        } = self.find_content(source, &Conditions::default())?;
         check_not_pending(&blob)?;
         conditions.check_read(Validators::from(&blob))?;
         conditions.check_tags(&blob.tags)?;
@@ -347,7 +347,7 @@ impl BlobWrite<'_> {
 
     /// Notes that both blobs name the files that a copy shares. When a single record still names a
     /// file, these notes serve to find that record, so that the file can be trimmed. See `trim.rs`.
-    fn note_namers(&mut self, from: &BlobWrite<'_>, copied: &Blob) {
+    pub(super) fn note_namers(&mut self, from: &BlobWrite<'_>, copied: &Blob) {
         if !matches!(copied.content, Content::Blocks { .. }) {
             return;
         }

@@ -1,12 +1,19 @@
 //! Files of a hierarchical container: data appended at a position, and the flush that makes it the
-//! file's content.
+//! file's content. Appended data is an uncommitted block whose id is the position.
 
-use crate::conditions::Conditions;
+use crate::block_list::NewList;
+use crate::codec;
+use crate::conditions::{Conditions, WriteKind};
 use crate::error::{Error, Result};
-use crate::model::{BlobAddress, BlobHeaders, Written};
+use crate::keys::File;
+use crate::lease::Leased;
+use crate::model::{Blob, BlobAddress, BlobBlock, BlobHeaders, BlobType, Content, Layer, Written};
 use crate::operations::PutBlockOutcome;
+use crate::operations::new_list::listed_file;
+use crate::operations::path::Purpose;
+use crate::operations::write::BlobWrite;
 use crate::service::BlobService;
-use crate::upload::Upload;
+use crate::upload::{Upload, UploadKind};
 use lazurite_engine::Ticket;
 
 /// The request of Path - Update, `action=flush`.
@@ -23,6 +30,11 @@ pub struct FlushData {
 }
 
 impl BlobService {
+    /// Puts data at a position of a file, to be flushed. The file itself does not change, nor its
+    /// ETag. Data put again at a position replaces the data before. `upload` must have been begun as
+    /// [`UploadKind::PutBlock`]. Of the conditions, the lease id, the key and the scope are used.
+    /// Errors: invalid names; `NotHierarchical`; `ContainerNotFound`, `BlobNotFound`,
+    /// `OperationNotSupportedOnDirectory`, `InvalidBlobType`; and as [`BlobService::put_block`].
     pub fn append_data(
         &self,
         address: &BlobAddress<'_>,
@@ -30,16 +42,219 @@ impl BlobService {
         upload: Upload,
         conditions: &Conditions,
     ) -> Result<(PutBlockOutcome, Ticket)> {
-        let _ = (address, position, upload, conditions);
-        Err(Error::NotHierarchical)
+        upload.check_not_empty()?;
+        let body = upload.finish(UploadKind::PutBlock, None)?;
+        let mut write = self.begin_path_write(address, Purpose::Write)?;
+        write.check_hierarchical()?;
+        write.existing()?;
+        write.check_type(BlobType::BlockBlob)?;
+        write.check_lease(conditions.lease_id)?;
+        write.check_online()?;
+        let outcome = write.put_staged(&position.to_be_bytes(), body, conditions)?;
+        Ok((outcome, write.commit()?))
     }
 
+    /// Makes the data up to a position the content of the file. It must follow the content without a
+    /// gap; the position must be where a piece of it ends. The position of the end of the content
+    /// changes only headers. Errors: invalid names; `NotHierarchical`; `ContainerNotFound`,
+    /// `BlobNotFound`, `OperationNotSupportedOnDirectory`, `InvalidBlobType`;
+    /// `InvalidFlushPosition`; those of write conditions and leases; `PendingCopyOperation`,
+    /// `BlobArchived`, `BlobBeingRehydrated`, `BlobImmutableDueToPolicy`,
+    /// `BlobImmutableDueToLegalHold`; those of keys and scopes.
     pub fn flush_data(
         &self,
         address: &BlobAddress<'_>,
         request: &FlushData,
     ) -> Result<(Written, Ticket)> {
-        let _ = (address, request);
-        Err(Error::NotHierarchical)
+        let condition = request.conditions.for_write()?;
+        let mut write = self.begin_path_write(address, Purpose::Write)?;
+        write.check_hierarchical()?;
+        write.check_type(BlobType::BlockBlob)?;
+        write.check(condition, &request.conditions, WriteKind::Change)?;
+        let (permit, mut blob) = write.changeable()?;
+        let key = request.conditions.customer_key.as_ref();
+        let brought = write.brought(key, &request.conditions)?;
+        brought.check(&blob.encryption)?;
+        let appended = write.appended(&blob, request)?;
+        write.take_appended(&mut blob, appended)?;
+        blob.headers.replace_with(&request.headers);
+        write.commit_changed(&permit, blob)
+    }
+
+    /// Checks the lease id of a file before data is appended to it: for a server that renews the
+    /// lease on the way. Errors: as [`BlobService::get_blob_properties`]; those of leases.
+    pub fn check_file_lease(
+        &self,
+        address: &BlobAddress<'_>,
+        conditions: &Conditions,
+    ) -> Result<()> {
+        let found = self.find(address)?;
+        let blob = found.blob.ok_or(Error::BlobNotFound)?;
+        blob.lease
+            .check_write(conditions.lease_id, found.now, Leased::Blob)
+    }
+}
+
+impl BlobHeaders {
+    /// Replaces those headers that `newer` has.
+    fn replace_with(&mut self, newer: &BlobHeaders) {
+        for (header, newer) in [
+            (&mut self.content_type, &newer.content_type),
+            (&mut self.content_encoding, &newer.content_encoding),
+            (&mut self.content_language, &newer.content_language),
+            (&mut self.cache_control, &newer.cache_control),
+            (&mut self.content_disposition, &newer.content_disposition),
+        ] {
+            if newer.is_some() {
+                header.clone_from(newer);
+            }
+        }
+        if newer.content_md5.is_some() {
+            self.content_md5.clone_from(&newer.content_md5);
+        }
+    }
+}
+
+/// The appended data of a file.
+struct Appended {
+    /// The file of it; `None` if there is none.
+    file: Option<File>,
+    /// What a flush makes content, in order.
+    taken: Vec<BlobBlock>,
+    /// What stays appended.
+    kept: Vec<BlobBlock>,
+    /// What is dropped.
+    dropped: Vec<BlobBlock>,
+}
+
+impl BlobWrite<'_> {
+    /// The appended data, as a flush finds it. Error: `InvalidFlushPosition`.
+    fn appended(&self, blob: &Blob, request: &FlushData) -> Result<Appended> {
+        let file = self.staging().map(|id| self.file(id));
+        let snapshot = self.service.db.snapshot();
+        let blocks = self.service.filed(&snapshot, file, File::all_uncommitted)?;
+        let mut appended = Appended {
+            file,
+            taken: Vec::new(),
+            kept: Vec::new(),
+            dropped: Vec::new(),
+        };
+        let mut end = blob.length;
+        // Ids are positions, big-endian: the blocks are in order.
+        for block in blocks {
+            let position = <[u8; 8]>::try_from(&block.id[..]).map(u64::from_be_bytes);
+            if position.is_ok_and(|at| at == end) && end < request.position {
+                end = end.saturating_add(block.length);
+                appended.taken.push(block);
+            } else if request.retain_uncommitted {
+                appended.kept.push(block);
+            } else {
+                appended.dropped.push(block);
+            }
+        }
+        match end == request.position {
+            true => Ok(appended),
+            false => Err(Error::InvalidFlushPosition),
+        }
+    }
+
+    /// Makes appended data content of the file.
+    fn take_appended(&mut self, blob: &mut Blob, appended: Appended) -> Result<()> {
+        let Some(staging) = appended.file else {
+            return Ok(());
+        };
+        for block in &appended.dropped {
+            self.rows()
+                .delete_content(&staging.block_content(block.content));
+        }
+        if appended.kept.is_empty() {
+            self.rows().delete_blocks(staging.all_staged());
+            blob.staging = None;
+        } else {
+            let mut rows = self.rows();
+            for block in appended.taken.iter().chain(&appended.dropped) {
+                rows.delete_block(&staging.uncommitted(&block.id));
+            }
+            self.put_staging_count(staging, appended.kept.len())?;
+        }
+        if appended.taken.is_empty() {
+            return Ok(());
+        }
+        let Content::Blocks { count } = blob.content else {
+            return Err(Error::InvalidBlobType);
+        };
+        let own = blob.layers.first().map(|layer| layer.file);
+        if own.is_none_or(|own| own == staging) && !self.shares_first_layer(blob)? {
+            self.extend_list(blob, staging, &appended.taken);
+        } else {
+            self.list_again(blob, staging, &appended)?;
+        }
+        blob.content = Content::Blocks {
+            count: count.saturating_add(appended.taken.len() as u32),
+        };
+        Ok(())
+    }
+
+    fn shares_first_layer(&self, blob: &Blob) -> Result<bool> {
+        match blob.layers.first() {
+            Some(layer) => self.service.is_shared(layer),
+            None => Ok(false),
+        }
+    }
+
+    /// Adds blocks to the list of the file that they are in: the rows before stay as they are.
+    fn extend_list(&mut self, blob: &mut Blob, file: File, taken: &[BlobBlock]) {
+        for block in taken {
+            blob.length += block.length;
+            let block = BlobBlock {
+                file: None,
+                ..block.clone()
+            };
+            let row = file.committed(blob.length);
+            self.rows().put_block(&row, &codec::encode_block(&block));
+        }
+        if blob.layers.is_empty() {
+            blob.layers.push(Layer::new(file, blob.length));
+        }
+        for layer in &mut blob.layers {
+            layer.end = blob.length;
+        }
+    }
+
+    /// Writes the whole list into another file, because other records need the one that it is in.
+    fn list_again(&mut self, blob: &mut Blob, staging: File, appended: &Appended) -> Result<()> {
+        let snapshot = self.service.db.snapshot();
+        let committed = listed_file(blob);
+        let mut blocks = self
+            .service
+            .filed(&snapshot, committed, |file| file.committed_from(0))?;
+        blocks.extend(appended.taken.iter().cloned());
+        let length = blocks.iter().map(|block| block.length).sum();
+        let list = NewList {
+            blocks,
+            length,
+            unreferenced: Vec::new(),
+        };
+        let names = |file: File| blob.layers.iter().any(|layer| layer.file == file);
+        let target = if names(staging) {
+            self.new_file()
+        } else {
+            staging
+        };
+        let mut layers = vec![Layer::new(target, length)];
+        layers.extend(blob.layers.iter().map(|layer| Layer {
+            end: length,
+            ..*layer
+        }));
+        // The list of a file that only this record names is not needed there any more.
+        for layer in &blob.layers {
+            if Some(layer.file) == committed && !self.service.is_shared(layer)? {
+                let list = layer.file.committed_from(0);
+                self.rows().delete_blocks(list);
+            }
+        }
+        self.put_list(&list, target);
+        (blob.layers, blob.length) = (layers, length);
+        Ok(())
     }
 }

@@ -457,7 +457,7 @@ fn a_name_with_versions_only_is_listed_once_with_any_page_size() {
     let versions_of = |page: ListBlobsPage| {
         let version = |entry: BlobEntry| match entry {
             BlobEntry::Blob(listed) => listed.blob.unwrap().version,
-            BlobEntry::Prefix(_) => None,
+            BlobEntry::Prefix(_) | BlobEntry::Directory(_) => None,
         };
         page.entries.into_iter().map(version).collect::<Vec<_>>()
     };

@@ -344,6 +344,7 @@ fn listing_of_deleted_blobs_reads_nothing_else() {
             let page = page(delimiter, marker);
             shown.extend(page.entries.into_iter().map(|entry| match entry {
                 BlobEntry::Prefix(prefix) => prefix,
+                BlobEntry::Directory(listed) => listed.name,
                 BlobEntry::Blob(listed) => {
                     let blob = listed.blob.unwrap();
                     assert!(blob.deleted.is_some() && !listed.is_current);

@@ -196,7 +196,7 @@ fn a_merge_ends_with_its_blob_and_leaves_nothing() {
             });
             let moment = first.entries.iter().find_map(|entry| match entry {
                 BlobEntry::Blob(listed) => listed.blob.as_ref()?.snapshot,
-                BlobEntry::Prefix(_) => None,
+                BlobEntry::Prefix(_) | BlobEntry::Directory(_) => None,
             });
             let source = BlobAddress {
                 state: BlobState::Snapshot(moment.unwrap()),

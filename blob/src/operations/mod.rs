@@ -19,14 +19,16 @@ mod container_tests;
 mod copy;
 #[cfg(test)]
 mod copy_tests;
+mod create_path;
+mod delete_path;
 mod encryption;
 #[cfg(test)]
 mod encryption_tests;
+mod file;
 #[cfg(test)]
 mod golden_tests;
 #[cfg(test)]
 mod held_tests;
-mod file;
 mod history;
 #[cfg(test)]
 mod history_tests;
@@ -52,8 +54,12 @@ mod page_cost_tests;
 #[cfg(test)]
 mod page_model_tests;
 mod page_ranges;
-mod pending_copy;
 mod path;
+#[cfg(test)]
+mod path_model_tests;
+#[cfg(test)]
+mod path_tests;
+mod pending_copy;
 pub(crate) mod permit;
 mod purge;
 #[cfg(test)]
@@ -94,21 +100,24 @@ pub use blob::{BlobDeletion, DeleteBlob, DeleteSnapshots, TierChanged};
 pub use block_blob::{PutBlob, PutBlobOutcome, PutBlockList, PutBlockOutcome};
 pub use container::{ContainerSettings, POLICY_PERMISSIONS};
 pub use copy::{COPY_FROM_URL_BYTES_MAX, CopyBlob, CopyOutcome};
+pub use create_path::CreatePath;
 pub use file::FlushData;
 pub use new_blob::BlobSettings;
 pub use page_blob::{
     PageUpdate, PutPage, PutPageBlob, PutPageOutcome, SequenceAction, SequenceConditions,
 };
 pub use page_ranges::{GetPageRanges, PAGE_RANGES_MAX, PageRange, PageRanges};
+pub(crate) use path::check_access;
 pub use pending_copy::{FailedCopies, FetchedCopy};
-pub use path::CreatePath;
 pub(crate) use permit::{Action, RecordSlot};
 pub use rename::{RenameMode, RenamePath};
 pub use state::{Expiry, TierOutcome, check_tier};
 pub use tags::{FindBlobsByTags, FindBlobsByTagsPage, TaggedBlob};
 pub(crate) use write::BlobWrite;
 
+use crate::access::Rights;
 use crate::conditions::{Conditions, Validators};
+use crate::directory;
 use crate::error::{Error, Result};
 use crate::etag::whole_seconds;
 use crate::keys::{self, History};
@@ -137,6 +146,8 @@ pub(crate) struct BlobRead {
     now: SystemTime,
     /// The id of the container.
     home: u128,
+    /// The name that the blob is filed under.
+    name: String,
     blob: Blob,
 }
 
@@ -171,12 +182,23 @@ impl BlobService {
     /// Looks up a blob, which may be missing. Errors: invalid names; `ContainerNotFound`.
     fn find(&self, address: &BlobAddress<'_>) -> Result<BlobLookup> {
         names::check_container_name(address.container)?;
-        let name = names::blob_name(address.blob)?.into_owned();
         let snapshot = self.db.snapshot();
         let key = keys::container(address.account, address.container);
         let container = self.keyspaces.container(&snapshot, &key)?;
-        let home = container.id;
-        let blob = self.record(&snapshot, home, &name, address.state)?;
+        let (name, mut blob) = match self.path(&snapshot, &container, address.blob, address.caller)
+        {
+            Ok(path) => {
+                let name = path.stored_name;
+                let blob = self.record(&snapshot, container.id, &name, address.state)?;
+                (name, blob)
+            }
+            // Nothing is below a file.
+            Err(Error::PathConflict) => (directory::NOWHERE.to_string(), None),
+            Err(error) => return Err(error),
+        };
+        if blob.is_none() && container.hierarchical && directory::is_root(&name) {
+            blob = Some(self.root(&snapshot, &container)?);
+        }
         let now = self.now();
         Ok(BlobLookup {
             now,
@@ -207,8 +229,17 @@ impl BlobService {
             snapshot: found.snapshot,
             now: found.now,
             home: found.container.id,
+            name: found.name,
             blob,
         })
+    }
+
+    /// Like [`BlobService::find_for_read`], for a read of the content, which a caller needs a right
+    /// for. Error: `AuthorizationPermissionMismatch`.
+    fn find_content(&self, address: &BlobAddress<'_>, conditions: &Conditions) -> Result<BlobRead> {
+        let read = self.find_for_read(address, conditions)?;
+        check_access(&read.blob, address.caller, Rights::READ)?;
+        Ok(read)
     }
 
     /// True if a missing snapshot or version was deleted and can still be restored. Errors: invalid

@@ -1,7 +1,8 @@
 //! The record of a blob that a write creates or replaces.
 
+use crate::access::NewAccess;
 use crate::conditions::Validators;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::{
     Blob, BlobHeaders, BlobType, Content, Encryption, ImmutabilityPolicy, Layer, Metadata, Tags,
     Written,
@@ -67,6 +68,7 @@ impl BlobWrite<'_> {
     /// Returns the record of a blob that is created or replaced now. A replaced blob's time of
     /// creation and active lease are kept.
     pub(crate) fn new_blob(&self, new: NewBlob) -> Result<Blob> {
+        self.check_tags_supported(&new.settings.tags)?;
         let written = self.service.stamp(self.now, self.validators());
         let current = self.current();
         Ok(Blob {
@@ -91,10 +93,21 @@ impl BlobWrite<'_> {
             legal_hold: new.settings.legal_hold,
             encryption: new.encryption,
             replaced_at: None,
-            access: current.and_then(|blob| blob.access.clone()),
+            access: match current {
+                Some(blob) => blob.access.clone(),
+                None => self.new_access(false, &NewAccess::default())?,
+            },
             encryption_context: None,
             is_current: false,
         })
+    }
+
+    /// Fails for tags in a hierarchical container, as the hosted service does.
+    pub(crate) fn check_tags_supported(&self, tags: &Tags) -> Result<()> {
+        match self.container.hierarchical && !tags.is_empty() {
+            true => Err(Error::FeatureNotSupportedInHierarchy { feature: "tags" }),
+            false => Ok(()),
+        }
     }
 
     /// The version that a write makes, if the account keeps versions.

@@ -109,7 +109,7 @@ impl BlobWrite<'_> {
     /// The files that only the replaced record names; none if that record is kept.
     fn exclusive_files(&self) -> Result<HashSet<File>> {
         let mut exclusive = HashSet::new();
-        if !self.keeps_retired() {
+        if !self.keeps(RetireReason::Overwritten) {
             for layer in self.current().iter().flat_map(|blob| &blob.layers) {
                 if !self.service.is_shared(layer)? {
                     exclusive.insert(layer.file);
@@ -128,7 +128,7 @@ impl BlobWrite<'_> {
         exclusive: &HashSet<File>,
     ) -> Result<Vec<Layer>> {
         let needed: BTreeSet<File> = list.blocks.iter().filter_map(|block| block.file).collect();
-        if self.keeps_retired() {
+        if self.keeps(RetireReason::Overwritten) {
             self.share_layers(|file| needed.contains(&file) && file != target);
             let _ = self.retire_blob(RetireReason::Overwritten)?;
         } else {
@@ -169,7 +169,7 @@ impl BlobWrite<'_> {
         }
     }
 
-    fn put_list(&mut self, list: &NewList, target: File) {
+    pub(super) fn put_list(&mut self, list: &NewList, target: File) {
         let mut end_offset = 0;
         for block in &list.blocks {
             end_offset += block.length;

@@ -6,7 +6,6 @@ use crate::download::ByteRange;
 use crate::error::{Error, Result};
 use crate::keys::{self, History};
 use crate::model::{Blob, BlobAddress, BlobState, BlobType, Layer};
-use crate::names;
 use crate::operations::BlobRead;
 use crate::pager::{Marker, Pager};
 use crate::pages::{Change, Changes};
@@ -73,9 +72,10 @@ impl BlobService {
         let BlobRead {
             snapshot,
             home,
+            name,
             blob,
             ..
-        } = self.find_for_read(address, &request.conditions)?;
+        } = self.find_content(address, &request.conditions)?;
         if blob.blob_type() != BlobType::PageBlob {
             return Err(Error::InvalidBlobType);
         }
@@ -87,7 +87,6 @@ impl BlobService {
                 {
                     return Err(Error::PreviousSnapshotCannotBeNewer);
                 }
-                let name = names::blob_name(address.blob)?;
                 let key = keys::history(home, History::Snapshot, &name, moment);
                 let previous = self.keyspaces.past(&snapshot, home, &key)?;
                 root_before(&blob, &previous.ok_or(Error::PreviousSnapshotNotFound)?)?

@@ -1,55 +1,410 @@
-//! Paths.
+//! Where a path of a hierarchical container leads, and the locks of a write there.
+//!
+//! A write locks the row of every directory on its path, shared, and its own row. Renaming or
+//! removing a directory locks the directory's row, exclusively. So the directories of a path stay
+//! where they are until the write is committed, and nothing is added to a directory that is gone.
+//! The locks of a write are taken in one call: no two writes wait for each other.
 
-use crate::access::NewAccess;
-use crate::conditions::Conditions;
+use crate::access::{AccessControl, Caller, NewAccess, Rights};
+use crate::directory::{self, stored_name};
 use crate::error::{Error, Result};
-use crate::guid::Guid;
-use crate::lease::LeaseDuration;
-use crate::listing::PathKind;
-use crate::model::{BlobAddress, BlobHeaders, Metadata, Written};
-use crate::operations::{Expiry, BlobDeletion};
+use crate::keys;
+use crate::keyspaces::Source;
+use crate::lease::Lease;
+use crate::model::{Blob, BlobHeaders, Container, Content, Encryption, Metadata, Written};
+use crate::names;
+use crate::operations::write::BlobWrite;
 use crate::service::BlobService;
-use lazurite_engine::Ticket;
+use crate::tier::Tiering;
+use lazurite_engine::Transaction;
+use std::sync::atomic::Ordering;
 
-/// The request of Path - Create.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CreatePath {
-    /// File or directory.
-    pub kind: PathKind,
-    /// Headers of the path.
-    pub headers: BlobHeaders,
-    /// Metadata of the path: `x-ms-properties`.
-    pub metadata: Metadata,
-    /// Owner, group and rights.
-    pub access: NewAccess,
-    /// The lease that the path has from the start.
-    pub lease: Option<(Guid, LeaseDuration)>,
-    /// When the file expires.
-    pub expiry: Option<Expiry>,
-    /// `x-ms-encryption-context`.
-    pub encryption_context: Option<String>,
-    /// Conditions on the path that is there.
-    pub conditions: Conditions,
+/// What a write is about to do with the path: which rights its caller needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Read a file: the source of a copy.
+    Read,
+    /// Change a file, or make one.
+    Write,
+    /// Change a file or directory, or make one.
+    WriteAny,
+    /// Delete or rename a file or directory.
+    Remove,
+    /// Set owner, group or rights.
+    SetAccess,
+}
+
+/// Where a path leads. In a container without hierarchy the stored name is the blob's name, and all
+/// else is empty.
+#[derive(Debug, Default)]
+pub(crate) struct Path {
+    /// The name that the blob or directory is filed under.
+    pub(crate) stored_name: String,
+    /// The directories on the path, from the root's first, except missing ones.
+    pub(crate) directories: Vec<Directory>,
+    /// The directories on the path that do not exist, with the ids that they get.
+    missing: Vec<(u128, String)>,
+    is_hierarchical: bool,
+}
+
+/// A directory on a path.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    /// The key of its row.
+    key: Vec<u8>,
+    id: u128,
+    pub(crate) blob: Blob,
+}
+
+impl Path {
+    fn flat(name: String) -> Path {
+        Path {
+            stored_name: name,
+            ..Path::default()
+        }
+    }
+
+    /// Whether the directory that the path is in does not exist.
+    pub(crate) fn lacks_parent(&self) -> bool {
+        !self.missing.is_empty()
+    }
+
+    /// Whether the path leads through the directory with this id.
+    pub(crate) fn is_below(&self, id: u128) -> bool {
+        self.directories.iter().any(|directory| directory.id == id)
+    }
+
+    fn is_root(&self) -> bool {
+        directory::is_root(&self.stored_name)
+    }
+
+    /// The row that a write to the path changes first: its own, or that of the first directory that
+    /// it makes.
+    fn first_row(&self, home: u128) -> Vec<u8> {
+        match self.missing.first() {
+            None => keys::blob(home, &self.stored_name),
+            Some((_, segment)) => {
+                let parent = self
+                    .directories
+                    .last()
+                    .map_or(directory::ROOT, |last| last.id);
+                keys::blob(home, &stored_name(parent, segment))
+            }
+        }
+    }
+
+    /// Whether both lead the same way. The ids of missing directories may differ.
+    fn is_same(&self, other: &Path) -> bool {
+        let keys = |path: &Path| {
+            path.directories
+                .iter()
+                .map(|d| (d.id, d.key.clone()))
+                .collect()
+        };
+        let (these, those): (Vec<_>, Vec<_>) = (keys(self), keys(other));
+        let segments = self.missing.iter().map(|(_, segment)| segment);
+        these == those && segments.eq(other.missing.iter().map(|(_, segment)| segment))
+    }
 }
 
 impl BlobService {
-    pub fn create_path(
+    /// Finds the directories on a path. Errors: an invalid name; `PathConflict` if one of them is a
+    /// file; `AuthorizationPermissionMismatch` if the caller may not pass through one of them.
+    pub(crate) fn path(
         &self,
-        address: &BlobAddress<'_>,
-        request: CreatePath,
-    ) -> Result<(Written, Ticket)> {
-        let _ = (address, request);
-        Err(Error::NotHierarchical)
+        source: &impl Source,
+        container: &Container,
+        name: &str,
+        caller: Option<&Caller>,
+    ) -> Result<Path> {
+        if !container.hierarchical {
+            return Ok(Path::flat(names::blob_name(name)?.into_owned()));
+        }
+        let name = names::slashes(name);
+        let segments = names::path_segments(&name)?;
+        let mut path = Path {
+            is_hierarchical: true,
+            ..Path::default()
+        };
+        let Some((last, parents)) = segments.split_last() else {
+            path.stored_name = stored_name(directory::ROOT, "");
+            return Ok(path);
+        };
+        let passes = |blob: &Blob| check_access(blob, caller, Rights::EXECUTE);
+        if caller.is_some() {
+            passes(&self.root(source, container)?)?;
+        }
+        let home = container.id;
+        let mut parent = directory::ROOT;
+        for segment in parents {
+            let key = keys::blob(home, &stored_name(parent, segment));
+            let found = match path.missing.is_empty() {
+                true => self.keyspaces.record(source, home, &key)?,
+                false => None,
+            };
+            match found {
+                None => {
+                    parent = self.ids.next_id();
+                    path.missing.push((parent, segment.to_string()));
+                }
+                Some(blob) => {
+                    let id = blob.directory().ok_or(Error::PathConflict)?;
+                    passes(&blob)?;
+                    path.directories.push(Directory { key, id, blob });
+                    parent = id;
+                }
+            }
+        }
+        path.stored_name = stored_name(parent, last);
+        Ok(path)
     }
 
-    /// `recursive`: `None` if the request does not say, which is an error for a directory.
-    pub fn delete_path(
+    /// The record of the root directory, which has a row only once it was changed.
+    pub(crate) fn root(&self, source: &impl Source, container: &Container) -> Result<Blob> {
+        let key = keys::blob(container.id, &stored_name(directory::ROOT, ""));
+        let stored = self.keyspaces.record(source, container.id, &key)?;
+        Ok(stored.unwrap_or_else(|| root_of(container)))
+    }
+
+    /// Finds paths and locks them for writes. The containers are locked already, shared.
+    pub(crate) fn lock_paths<const N: usize>(
         &self,
-        address: &BlobAddress<'_>,
-        recursive: bool,
-        conditions: &Conditions,
-    ) -> Result<(BlobDeletion, Ticket)> {
-        let _ = (address, recursive, conditions);
-        Err(Error::NotHierarchical)
+        transaction: &mut Transaction<'_>,
+        targets: [(&Container, &str, Option<&Caller>); N],
+    ) -> Result<[Path; N]> {
+        let blobs = &self.keyspaces.blobs;
+        let find = || -> Result<Vec<Path>> {
+            let find = |&(container, name, caller): &(&Container, &str, Option<&Caller>)| {
+                self.path(&self.db, container, name, caller)
+            };
+            targets.iter().map(find).collect()
+        };
+        loop {
+            let moves = self.directory_moves.load(Ordering::Acquire);
+            let mut paths = find()?;
+            let rows = paths.iter().zip(&targets);
+            let rows: Vec<_> = rows
+                .map(|(path, target)| path.first_row(target.0.id))
+                .collect();
+            let directories = paths.iter().flat_map(|path| &path.directories);
+            transaction.lock_both(
+                directories.map(|directory| (blobs, &directory.key[..])),
+                rows.iter().map(|row| (blobs, &row[..])),
+            )?;
+            let may_differ = self.directory_moves.load(Ordering::Acquire) != moves
+                || paths.iter().any(Path::lacks_parent);
+            let is_current = !paths.iter().any(|path| path.is_hierarchical) || !may_differ || {
+                let before = std::mem::replace(&mut paths, find()?);
+                before
+                    .iter()
+                    .zip(&paths)
+                    .all(|(before, now)| before.is_same(now))
+            };
+            if is_current {
+                return Ok(paths.try_into().expect("one path for each target"));
+            }
+            transaction.unlock_from(blobs);
+        }
+    }
+}
+
+/// Fails if the caller lacks these rights on a blob or directory.
+pub(crate) fn check_access(blob: &Blob, caller: Option<&Caller>, wanted: Rights) -> Result<()> {
+    match (caller, &blob.access) {
+        (Some(caller), Some(access)) if !access.allows(caller, wanted) => {
+            Err(Error::AuthorizationPermissionMismatch)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The root directory of a container, until it is changed.
+fn root_of(container: &Container) -> Blob {
+    let written = container.written();
+    let access = AccessControl::of_root();
+    new_directory(
+        directory::ROOT,
+        written,
+        Metadata::new(),
+        BlobHeaders::default(),
+        access,
+    )
+}
+
+/// The record of a new directory.
+pub(crate) fn new_directory(
+    id: u128,
+    written: Written,
+    metadata: Metadata,
+    headers: BlobHeaders,
+    access: AccessControl,
+) -> Blob {
+    Blob {
+        content: Content::Directory { id },
+        layers: Vec::new(),
+        staging: None,
+        etag: written.etag,
+        last_modified: written.last_modified,
+        created_at: written.last_modified,
+        length: 0,
+        headers,
+        metadata,
+        tags: Vec::new(),
+        lease: Lease::default(),
+        tiering: Tiering::default(),
+        copy: None,
+        expires_at: None,
+        snapshot: None,
+        version: None,
+        deleted: None,
+        immutability: None,
+        legal_hold: false,
+        encryption: Encryption::None,
+        replaced_at: None,
+        access: Some(Box::new(access)),
+        encryption_context: None,
+        is_current: false,
+    }
+}
+
+impl BlobWrite<'_> {
+    /// Takes the path of the write. Checks that it may be written to for this purpose, by this
+    /// caller. Errors: `OperationNotSupportedOnDirectory`, `AuthorizationPermissionMismatch`.
+    pub(crate) fn enter(
+        &mut self,
+        path: Path,
+        purpose: Purpose,
+        caller: Option<&Caller>,
+    ) -> Result<()> {
+        if !path.is_hierarchical {
+            return Ok(());
+        }
+        // The hosted service keeps no versions in a hierarchical namespace.
+        self.policy.versioning = false;
+        self.owner = caller.map(|caller| caller.id.clone());
+        if path.is_root() && self.current().is_none() {
+            self.set_current(root_of(&self.container));
+        }
+        self.path = path;
+        if matches!(purpose, Purpose::Read | Purpose::Write) && self.is_directory() {
+            return Err(Error::OperationNotSupportedOnDirectory);
+        }
+        match caller {
+            Some(caller) => self.check_rights(purpose, caller),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a directory has the name.
+    pub(crate) fn is_directory(&self) -> bool {
+        self.current().is_some_and(Blob::is_directory)
+    }
+
+    fn check_rights(&self, purpose: Purpose, caller: &Caller) -> Result<()> {
+        let in_parent = || {
+            let changes = Rights::WRITE.and(Rights::EXECUTE);
+            check_access(&self.parent()?, Some(caller), changes)
+        };
+        match (purpose, self.current()) {
+            (Purpose::Read, Some(blob)) => check_access(blob, Some(caller), Rights::READ),
+            (Purpose::Write | Purpose::WriteAny, Some(blob)) => {
+                check_access(blob, Some(caller), Rights::WRITE)
+            }
+            (Purpose::Write | Purpose::WriteAny, None) => in_parent(),
+            (Purpose::Remove, Some(blob)) => {
+                in_parent()?;
+                let owns = |blob: &Blob| {
+                    let access = blob.access.as_ref();
+                    access.is_some_and(|access| access.owner == caller.id)
+                };
+                let parent = self.parent()?;
+                let is_sticky = parent.access.as_ref().is_some_and(|access| access.sticky);
+                match is_sticky && !owns(blob) && !owns(&parent) {
+                    true => Err(Error::AuthorizationPermissionMismatch),
+                    false => Ok(()),
+                }
+            }
+            (Purpose::SetAccess, Some(blob)) => match &blob.access {
+                Some(access) if access.owner != caller.id => {
+                    Err(Error::AuthorizationPermissionMismatch)
+                }
+                _ => Ok(()),
+            },
+            (Purpose::Read | Purpose::Remove | Purpose::SetAccess, None) => Ok(()),
+        }
+    }
+
+    /// The last directory on the path that exists: the parent, unless it is missing.
+    fn parent(&self) -> Result<Blob> {
+        match self.path.directories.last() {
+            Some(directory) => Ok(directory.blob.clone()),
+            None => self.service.root(&self.service.db, &self.container),
+        }
+    }
+
+    /// The access control of a new file or directory; `None` in a container without hierarchy.
+    pub(crate) fn new_access(
+        &self,
+        is_directory: bool,
+        new: &NewAccess,
+    ) -> Result<Option<Box<AccessControl>>> {
+        if !self.container.hierarchical {
+            return Ok(None);
+        }
+        let parent = match self.new_directories()?.pop() {
+            Some((_, parent)) => parent,
+            None => self.parent()?,
+        };
+        let parent = parent
+            .access
+            .unwrap_or_else(|| Box::new(AccessControl::of_root()));
+        let new = NewAccess {
+            owner: new.owner.clone().or_else(|| self.owner.clone()),
+            ..new.clone()
+        };
+        AccessControl::of_new(&parent, is_directory, &new).map(|access| Some(Box::new(access)))
+    }
+
+    /// The rows of the directories that the write makes on its way, with their keys.
+    fn new_directories(&self) -> Result<Vec<(Vec<u8>, Blob)>> {
+        let mut made: Vec<(Vec<u8>, Blob)> = Vec::new();
+        if !self.path.lacks_parent() {
+            return Ok(made);
+        }
+        let mut above = self.parent()?;
+        let mut parent = above.directory().unwrap_or(directory::ROOT);
+        let new = NewAccess {
+            owner: self.owner.clone(),
+            ..NewAccess::default()
+        };
+        for (id, segment) in &self.path.missing {
+            let access = above
+                .access
+                .as_deref()
+                .cloned()
+                .unwrap_or_else(AccessControl::of_root);
+            let access = AccessControl::of_new(&access, true, &new)?;
+            let written = self.service.stamp(self.now, None);
+            let headers = BlobHeaders::default();
+            above = new_directory(*id, written, Metadata::new(), headers, access);
+            let key = keys::blob(self.home(), &stored_name(parent, segment));
+            made.push((key, above.clone()));
+            parent = *id;
+        }
+        Ok(made)
+    }
+
+    /// Adds to the batch the directories that the write makes on its way, unless it does nothing.
+    pub(crate) fn put_new_directories(&mut self) -> Result<()> {
+        if !self.path.lacks_parent() || self.transaction.batch().is_empty() {
+            return Ok(());
+        }
+        for (key, blob) in self.new_directories()? {
+            let value = crate::codec::encode_blob(&blob, self.home());
+            let blobs = &self.service.keyspaces.blobs;
+            self.transaction.batch().put(blobs, &key, &value);
+        }
+        self.path.missing.clear();
+        Ok(())
     }
 }

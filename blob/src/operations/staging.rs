@@ -10,7 +10,7 @@ use crate::model::{BlobBlock, BlobState, Staging};
 use crate::operations::BlobLookup;
 use crate::operations::encryption::RequestEncryption;
 use crate::operations::permit::Action;
-use crate::operations::write::BlobWrite;
+use crate::operations::write::{BlobWrite, RetireReason};
 use crate::service::BlobService;
 use std::time::Duration;
 
@@ -65,7 +65,9 @@ impl BlobWrite<'_> {
         }
         let own = self.current().and_then(|blob| blob.layers.first());
         match own {
-            Some(layer) if !layer.shared && !self.keeps_retired() => Ok(layer.file),
+            Some(layer) if !layer.shared && !self.keeps(RetireReason::Overwritten) => {
+                Ok(layer.file)
+            }
             _ => Ok(self.new_file()),
         }
     }
@@ -87,6 +89,21 @@ impl BlobWrite<'_> {
                 self.put_uncommitted_marker(file);
             }
         }
+        Ok(())
+    }
+
+    /// Sets how many uncommitted blocks there are, after some of them were removed.
+    pub(super) fn put_staging_count(&mut self, file: File, count: usize) -> Result<()> {
+        let service = self.service;
+        let Some(value) = service.db.get(&service.keyspaces.blocks, &file.staging())? else {
+            return Ok(());
+        };
+        let staging = Staging {
+            count: count as u32,
+            ..codec::decode_staging(&value)?
+        };
+        let value = codec::encode_staging(&staging);
+        self.rows().put_block(&file.staging(), &value);
         Ok(())
     }
 

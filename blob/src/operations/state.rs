@@ -36,6 +36,22 @@ pub enum Expiry {
     Never,
 }
 
+impl Expiry {
+    /// The time at which a blob expires; `None` for never. Error: `InvalidHeaderValue`.
+    pub(crate) fn time(self, blob: &Blob, now: SystemTime) -> Result<Option<SystemTime>> {
+        let at = match self {
+            Expiry::Never => return Ok(None),
+            Expiry::RelativeToCreation(time) => blob.created_at.checked_add(time),
+            Expiry::RelativeToNow(time) => now.checked_add(time),
+            Expiry::Absolute(time) => Some(time),
+        };
+        // At the time of its expiry a blob has already expired, so the expiry must be later than
+        // now.
+        let is_possible = |at: &SystemTime| *at > now && *at < SystemTime::UNIX_EPOCH + YEAR_10000;
+        at.filter(is_possible).map(Some).ok_or_else(not_an_expiry)
+    }
+}
+
 impl BlobService {
     /// Set Blob Tier of a blob, snapshot or version. ETag and Last-Modified stay as they are. Of
     /// the conditions, only the one on tags and the lease id are used. Errors: invalid names;
@@ -101,18 +117,7 @@ impl BlobService {
         let mut blob = write.existing()?;
         let now = write.now;
         let permit = write.permit_current(Action::SetExpiry)?;
-        let after = |start: SystemTime, time: Duration| start.checked_add(time);
-        let at = match expiry {
-            Expiry::Never => None,
-            Expiry::RelativeToCreation(time) => Some(after(blob.created_at, time)),
-            Expiry::RelativeToNow(time) => Some(after(now, time)),
-            Expiry::Absolute(time) => Some(Some(time)),
-        };
-        // At the time of its expiry a blob has already expired, so the expiry must be later than
-        // now.
-        let is_possible = |at: &SystemTime| *at > now && *at < SystemTime::UNIX_EPOCH + YEAR_10000;
-        let at = at.map(|at| at.filter(is_possible).ok_or_else(not_an_expiry));
-        blob.expires_at = at.transpose()?;
+        blob.expires_at = expiry.time(&blob, now)?;
         write.set_expiry_timer(&blob);
         write.commit_changed(&permit, blob)
     }

@@ -87,6 +87,7 @@ impl BlobService {
             });
         }
         let mut write = self.begin_any_write(address)?;
+        write.check_tags_supported(&tags)?;
         let (place, mut blob) = write.find_for_change(address.state, condition)?;
         let permit = write.permit(Action::Set, place, Some(&blob))?;
         conditions.check_tags(&blob.tags)?;

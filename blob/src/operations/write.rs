@@ -13,6 +13,7 @@ use crate::model::{
     Written,
 };
 use crate::names;
+use crate::operations::path::{Path, Purpose};
 use crate::operations::permit::{Action, Permit, RecordSlot};
 use crate::service::BlobService;
 use crate::snapshot_time::SnapshotTime;
@@ -30,8 +31,14 @@ pub(crate) struct BlobWrite<'a> {
     /// The key of the container's row.
     pub(crate) container_key: Vec<u8>,
     pub(crate) container: Container,
+    /// The name that the blob is filed under.
     pub(crate) name: String,
     pub(crate) key: Vec<u8>,
+    pub(crate) path: Path,
+    /// The object id of the caller, who owns what it makes; `None` for a caller with all rights.
+    pub(crate) owner: Option<String>,
+    /// Whether the write renames or removes a directory.
+    pub(crate) moves_directory: bool,
     /// The time of the write, read under the lock that orders the writes to a name.
     pub(crate) now: SystemTime,
     /// The current blob; `None` if there is none, or if it has expired. The transaction removes an
@@ -62,6 +69,17 @@ impl BlobService {
         self.begin_any_write(address)
     }
 
+    /// Like [`BlobService::begin_write`], for operations on a file or directory of a hierarchical
+    /// container, for this purpose. Error: `NotHierarchical` if the operation needs such a container.
+    pub(crate) fn begin_path_write(
+        &self,
+        address: &BlobAddress<'_>,
+        purpose: Purpose,
+    ) -> Result<BlobWrite<'_>> {
+        check_current(address)?;
+        self.begin_in(address, purpose, || Ok(self.db.begin()?))
+    }
+
     /// Like [`BlobService::begin_write`], for operations that a full store also admits: see
     /// [`Db::admit_deletion`].
     ///
@@ -74,33 +92,41 @@ impl BlobService {
     /// Like [`BlobService::begin_write`], for operations that snapshots and versions accept too:
     /// see [`BlobWrite::find`].
     pub(crate) fn begin_any_write(&self, address: &BlobAddress<'_>) -> Result<BlobWrite<'_>> {
-        self.begin_in(address, || Ok(self.db.begin()?))
+        self.begin_in(address, Purpose::Write, || Ok(self.db.begin()?))
     }
 
     /// Like [`BlobService::begin_any_write`], for an operation that deletes, which a full store
     /// also admits.
     pub(crate) fn begin_deletion(&self, address: &BlobAddress<'_>) -> Result<BlobWrite<'_>> {
-        self.begin_in(address, || Ok(self.db.begin_deletion()?))
+        self.begin_in(address, Purpose::Remove, || Ok(self.db.begin_deletion()?))
     }
 
     fn begin_in<'s>(
         &'s self,
         address: &BlobAddress<'_>,
+        purpose: Purpose,
         begin: impl FnOnce() -> Result<Transaction<'s>>,
     ) -> Result<BlobWrite<'s>> {
         names::check_container_name(address.container)?;
-        let name = names::blob_name(address.blob)?;
         let container_key = keys::container(address.account, address.container);
         let mut transaction = begin()?;
         transaction.lock_shared([(&self.keyspaces.containers, &container_key[..])])?;
         let container = self.keyspaces.container(&self.db, &container_key)?;
-        let key = keys::blob(container.id, &name);
-        transaction.lock([(&self.keyspaces.blobs, &key[..])])?;
+        let target = (&container, address.blob, address.caller);
+        let [path] = self
+            .lock_paths(&mut transaction, [target])
+            .map_err(|error| match (error, purpose) {
+                // Nothing is below a file.
+                (Error::PathConflict, Purpose::Remove | Purpose::SetAccess) => Error::BlobNotFound,
+                (error, _) => error,
+            })?;
         let policy = self
             .policies
             .get(&self.db, &self.keyspaces, address.account)?;
-        let name = name.into_owned();
-        self.open_write(container_key, container, policy, name, transaction)
+        let name = path.stored_name.clone();
+        let mut write = self.open_write(container_key, container, policy, name, transaction)?;
+        write.enter(path, purpose, address.caller)?;
+        Ok(write)
     }
 
     /// Begins two writes at once: to the source of a copy, whose files are about to be shared, and
@@ -110,6 +136,16 @@ impl BlobService {
         source: &BlobAddress<'_>,
         destination: &BlobAddress<'_>,
     ) -> Result<[BlobWrite<'_>; 2]> {
+        self.begin_both(source, destination, [Purpose::Read, Purpose::Write])
+    }
+
+    /// Like [`BlobService::begin_two_writes`], for these purposes.
+    pub(crate) fn begin_both(
+        &self,
+        source: &BlobAddress<'_>,
+        destination: &BlobAddress<'_>,
+        purposes: [Purpose; 2],
+    ) -> Result<[BlobWrite<'_>; 2]> {
         names::check_container_name(source.container)?;
         names::check_container_name(destination.container)?;
         let container_keys = [source, destination]
@@ -118,23 +154,22 @@ impl BlobService {
         let (mut transaction, for_source) = (self.db.begin()?, self.db.begin()?);
         let containers = &self.keyspaces.containers;
         transaction.lock_shared(container_keys.iter().map(|key| (containers, &key[..])))?;
-        let names = [
-            names::blob_name(source.blob)?,
-            names::blob_name(destination.blob)?,
-        ];
         let [source_container, destination_container] = self.containers_of_copy(&container_keys)?;
-        let keys = [
-            keys::blob(source_container.id, &names[0]),
-            keys::blob(destination_container.id, &names[1]),
+        let targets = [
+            (&source_container, source.blob, source.caller),
+            (&destination_container, destination.blob, destination.caller),
         ];
-        let blobs = &self.keyspaces.blobs;
-        transaction.lock(keys.iter().map(|key| (blobs, &key[..])))?;
-        let [source_name, name] = names.map(|name| name.into_owned());
+        let paths = self.lock_paths(&mut transaction, targets)?;
+        let [source_name, name] = [0, 1].map(|at: usize| paths[at].stored_name.clone());
+        let [source_path, path] = paths;
         let [source_key, key] = container_keys;
         let policy = |account| self.policies.get(&self.db, &self.keyspaces, account);
         let (from, to) = (policy(source.account)?, policy(destination.account)?);
-        let from = self.open_write(source_key, source_container, from, source_name, for_source)?;
-        let to = self.open_write(key, destination_container, to, name, transaction)?;
+        let mut from =
+            self.open_write(source_key, source_container, from, source_name, for_source)?;
+        from.enter(source_path, purposes[0], source.caller)?;
+        let mut to = self.open_write(key, destination_container, to, name, transaction)?;
+        to.enter(path, purposes[1], destination.caller)?;
         Ok([from, to])
     }
 
@@ -218,6 +253,9 @@ impl BlobService {
             container,
             name,
             key,
+            path: Path::default(),
+            owner: None,
+            moves_directory: false,
             now: self.now(),
             current,
             expired_snapshots: Vec::new(),
@@ -301,6 +339,11 @@ impl<'a> BlobWrite<'a> {
     /// The current blob; `None` if there is none, or it has expired.
     pub(crate) fn current(&self) -> Option<&Blob> {
         self.current.as_ref()
+    }
+
+    /// Takes a record that has no row yet as the current one.
+    pub(crate) fn set_current(&mut self, blob: Blob) {
+        self.current = Some(blob);
     }
 
     /// Ends the current blob: from now on the name has none.
@@ -493,6 +536,7 @@ impl<'a> BlobWrite<'a> {
 
     /// Notes that the record of this blob is removed, and no longer names its files.
     pub(crate) fn forget(&mut self, blob: &Blob) {
+        self.remove_below_later(blob);
         let mut rows = FileRows::new(&self.service.keyspaces, self.transaction.batch());
         self.files.remove_all(&mut rows, blob);
     }
@@ -590,7 +634,7 @@ impl<'a> BlobWrite<'a> {
             self.put(&permit, &blob);
             return Ok(true);
         }
-        if self.policy.delete_retention_days.is_some() {
+        if self.keeps(why) {
             let moment = self.new_moment()?;
             let previous = match why {
                 RetireReason::Overwritten => PreviousState::Snapshot(moment),
@@ -621,10 +665,13 @@ impl<'a> BlobWrite<'a> {
         Ok(moment)
     }
 
-    /// Whether a blob that is overwritten or deleted now is kept.
-    pub(crate) fn keeps_retired(&self) -> bool {
-        self.current().is_some()
-            && (self.keeps_versions() || self.policy.delete_retention_days.is_some())
+    /// Whether a blob that is overwritten or deleted now is kept. In a hierarchical container, the
+    /// retention of deleted blobs does not cover overwritten ones. Source: Soft delete for blobs,
+    /// "How overwrites are handled".
+    pub(crate) fn keeps(&self, why: RetireReason) -> bool {
+        let retains = !self.container.hierarchical || why == RetireReason::Deleted;
+        let days = self.policy.delete_retention_days.filter(|_| retains);
+        self.current().is_some() && (self.keeps_versions() || days.is_some())
     }
 
     /// True if the blob becomes a version when it is replaced: the account keeps versions now, or
@@ -759,7 +806,12 @@ impl<'a> BlobWrite<'a> {
             "a lock of a file is held, and others are to be taken"
         );
         let service = self.service;
+        self.put_new_directories()?;
         service.settle_files(&mut self.transaction, files, self.now)?;
-        service.commit_records(&mut self.transaction)
+        let ticket = service.commit_records(&mut self.transaction)?;
+        if self.moves_directory {
+            service.directory_moves.fetch_add(1, Ordering::Release);
+        }
+        Ok(ticket)
     }
 }

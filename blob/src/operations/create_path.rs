@@ -1,0 +1,147 @@
+//! Path - Create: files and directories of a hierarchical container.
+
+use crate::access::{AccessControl, NewAccess};
+use crate::conditions::{Conditions, WriteKind};
+use crate::error::{Error, Result};
+use crate::guid::Guid;
+use crate::lease::{LeaseAction, LeaseDuration};
+use crate::listing::PathKind;
+use crate::model::{Blob, BlobAddress, BlobHeaders, Content, Encryption, Metadata, Written};
+use crate::operations::Expiry;
+use crate::operations::new_blob::{BlobSettings, NewBlob};
+use crate::operations::path::{Purpose, new_directory};
+use crate::operations::permit::Action;
+use crate::operations::write::{BlobWrite, RetireReason};
+use crate::service::BlobService;
+use lazurite_engine::Ticket;
+
+/// The request of Path - Create.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreatePath {
+    /// File or directory.
+    pub kind: PathKind,
+    /// Headers of the path.
+    pub headers: BlobHeaders,
+    /// Metadata of the path: `x-ms-properties`.
+    pub metadata: Metadata,
+    /// Owner, group and rights. For a path that is there, the default leaves them as they are.
+    pub access: NewAccess,
+    /// The lease that the path has from the start: its id and its length.
+    pub lease: Option<(Guid, LeaseDuration)>,
+    /// When the file expires.
+    pub expiry: Option<Expiry>,
+    /// `x-ms-encryption-context`.
+    pub encryption_context: Option<String>,
+    /// Conditions on the path that is there.
+    pub conditions: Conditions,
+}
+
+impl BlobService {
+    /// Makes a directory, or an empty file in place of any file that has the name; makes the
+    /// directories on the way. A directory that is there keeps what is in it. Errors: invalid names;
+    /// `NotHierarchical`; `ContainerNotFound`; `PathConflict` if an element of the path is of the
+    /// other kind; those of write conditions and leases, `BlobAlreadyExists` for
+    /// `If-None-Match: *`; `AuthorizationPermissionMismatch`; `InvalidInput` for a wrong list of
+    /// entries, or the expiry of a directory; `PendingCopyOperation`, `BlobImmutableDueToPolicy`,
+    /// `BlobImmutableDueToLegalHold`; those of keys and scopes.
+    pub fn create_path(
+        &self,
+        address: &BlobAddress<'_>,
+        request: CreatePath,
+    ) -> Result<(Written, Ticket)> {
+        let condition = request.conditions.for_write()?;
+        let mut write = self.begin_path_write(address, Purpose::WriteAny)?;
+        write.check_hierarchical()?;
+        write.check(condition, &request.conditions, WriteKind::Create)?;
+        let is_directory = request.kind == PathKind::Directory;
+        if write.current().is_some() && write.is_directory() != is_directory {
+            return Err(Error::PathConflict);
+        }
+        let access = write.access_of(is_directory, &request.access)?;
+        let (lease, expiry) = (request.lease, request.expiry);
+        let mut blob = match request.kind {
+            PathKind::Directory if expiry.is_some() => {
+                return Err(Error::InvalidInput {
+                    reason: "a directory does not expire",
+                });
+            }
+            PathKind::Directory => write.made_directory(request, access),
+            PathKind::File => write.made_file(request, access)?,
+        };
+        if let Some((id, duration)) = lease {
+            let acquire = LeaseAction::Acquire {
+                duration,
+                proposed: Some(id),
+            };
+            blob.lease.apply(acquire, write.now, || id)?;
+        }
+        if let Some(expiry) = expiry {
+            blob.expires_at = expiry.time(&blob, write.now)?;
+            write.set_expiry_timer(&blob);
+        }
+        let permit = write.permit_current(Action::Replace)?;
+        write.put(&permit, &blob);
+        Ok((blob.written(), write.commit()?))
+    }
+}
+
+impl BlobWrite<'_> {
+    /// Error: `NotHierarchical`.
+    pub(crate) fn check_hierarchical(&self) -> Result<()> {
+        match self.container.hierarchical {
+            true => Ok(()),
+            false => Err(Error::NotHierarchical),
+        }
+    }
+
+    /// The access control of a path that is made, or made again.
+    fn access_of(&self, is_directory: bool, new: &NewAccess) -> Result<Option<Box<AccessControl>>> {
+        match self.current() {
+            Some(blob) if *new == NewAccess::default() => Ok(blob.access.clone()),
+            _ => self.new_access(is_directory, new),
+        }
+    }
+
+    fn made_directory(&self, request: CreatePath, access: Option<Box<AccessControl>>) -> Blob {
+        let written = self.service.stamp(self.now, self.validators());
+        let id = self.current().and_then(Blob::directory);
+        let access = access.map_or_else(AccessControl::of_root, |access| *access);
+        let mut blob = new_directory(
+            id.unwrap_or_else(|| self.service.ids.next_id()),
+            written,
+            request.metadata,
+            request.headers,
+            access,
+        );
+        if let Some(current) = self.current() {
+            blob.created_at = current.created_at;
+            blob.lease = current.lease.after_write(self.now);
+        }
+        blob
+    }
+
+    fn made_file(
+        &mut self,
+        request: CreatePath,
+        access: Option<Box<AccessControl>>,
+    ) -> Result<Blob> {
+        let key = request.conditions.customer_key.as_ref();
+        let brought = self.brought(key, &request.conditions)?;
+        let _ = self.retire(RetireReason::Overwritten)?;
+        let encryption: Encryption = brought.encryption;
+        let blob = self.new_blob(NewBlob {
+            content: Content::Blocks { count: 0 },
+            layers: Vec::new(),
+            length: 0,
+            headers: request.headers,
+            metadata: request.metadata,
+            settings: BlobSettings::default(),
+            encryption,
+        })?;
+        Ok(Blob {
+            access,
+            encryption_context: request.encryption_context,
+            ..blob
+        })
+    }
+}

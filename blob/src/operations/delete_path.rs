@@ -1,0 +1,111 @@
+//! Path - Delete, and the removal of what was in a directory that is gone.
+//!
+//! Deleting a directory removes its row, in one step, whatever is below it: nothing leads there any
+//! more. If the account retains deleted blobs, the row goes to the history, and undeleting it brings
+//! everything back. Otherwise, or when the retention ends, a timer makes the sweep remove what is in
+//! the directory, a few rows at a time; each directory among them sets a timer of its own.
+
+use crate::conditions::{Conditions, WriteKind};
+use crate::directory::stored_name;
+use crate::error::{Error, Result};
+use crate::keys::{self, Timer};
+use crate::model::{Blob, BlobAddress};
+use crate::operations::blob::{BlobDeletion, DeleteBlob, DeleteSnapshots};
+use crate::operations::permit::{Action, check_allowed};
+use crate::operations::write::{BlobWrite, RetireReason};
+use crate::service::BlobService;
+use lazurite_engine::{Direction, KeyRange, Ticket};
+
+impl BlobService {
+    /// Deletes a file with its snapshots, or a directory. Without `recursive`, the directory must be
+    /// empty; with it, it goes with all that is in it, at the same cost whatever that is. One
+    /// exception: if any blob of the container ever had a policy or a hold, all below the directory
+    /// is looked at first. Errors: invalid names; `NotHierarchical`; `ContainerNotFound`,
+    /// `BlobNotFound`; `OperationNotSupportedOnDirectory` for the root; those of write conditions
+    /// and leases; `DirectoryNotEmpty`; `AuthorizationPermissionMismatch`;
+    /// `BlobImmutableDueToPolicy`, `BlobImmutableDueToLegalHold`, `PendingCopyOperation`.
+    pub fn delete_path(
+        &self,
+        address: &BlobAddress<'_>,
+        recursive: bool,
+        conditions: &Conditions,
+    ) -> Result<(BlobDeletion, Ticket)> {
+        let condition = conditions.for_write()?;
+        let mut write = self.begin_deletion(address)?;
+        write.check_hierarchical()?;
+        if !write.is_directory() {
+            drop(write);
+            let request = DeleteBlob {
+                snapshots: Some(DeleteSnapshots::Include),
+                conditions: conditions.clone(),
+                ..DeleteBlob::default()
+            };
+            return self.delete_blob(address, &request);
+        }
+        write.check(condition, conditions, WriteKind::Change)?;
+        write.remove_directory(recursive)?;
+        let permanent = write.policy.delete_retention_days.is_none();
+        Ok((BlobDeletion { permanent }, write.commit()?))
+    }
+}
+
+impl BlobWrite<'_> {
+    /// Removes the current directory: its row only. Errors: as [`BlobService::delete_path`].
+    pub(crate) fn remove_directory(&mut self, recursive: bool) -> Result<()> {
+        let directory = self.existing()?;
+        let id = directory.directory().ok_or(Error::BlobNotFound)?;
+        if id == crate::directory::ROOT {
+            return Err(Error::OperationNotSupportedOnDirectory);
+        }
+        if !recursive {
+            self.check_empty_directory(id)?;
+        } else if self.service.may_hold_protected(self.home())? {
+            self.check_unprotected_below(id)?;
+        }
+        let permit = self.retire(RetireReason::Deleted)?;
+        self.remove(&permit);
+        self.end_current();
+        self.moves_directory = true;
+        Ok(())
+    }
+
+    /// Fails if something is in the directory. The caller has locked the directory's row.
+    pub(crate) fn check_empty_directory(&self, id: u128) -> Result<()> {
+        let snapshot = self.service.db.snapshot();
+        let range = KeyRange::prefix(&keys::blob_name_start(self.home(), &stored_name(id, "")));
+        let blobs = &self.service.keyspaces.blobs;
+        let mut rows = snapshot.scan(blobs, range, Direction::Forward);
+        while rows.advance()? {
+            let blob = crate::codec::decode_blob(&rows.value()?, self.home())?;
+            if !blob.is_expired(self.now) {
+                return Err(Error::DirectoryNotEmpty);
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails if a record below the directory is protected.
+    fn check_unprotected_below(&self, id: u128) -> Result<()> {
+        let snapshot = self.service.db.snapshot();
+        let blobs = &self.service.keyspaces.blobs;
+        let mut left = vec![id];
+        while let Some(id) = left.pop() {
+            let range = KeyRange::prefix(&keys::blob_name_start(self.home(), &stored_name(id, "")));
+            let mut rows = snapshot.scan(blobs, range, Direction::Forward);
+            while rows.advance()? {
+                let blob = crate::codec::decode_blob(&rows.value()?, self.home())?;
+                check_allowed(Action::Remove, &blob, self.now, false)?;
+                left.extend(blob.directory());
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that what is in a directory is to be removed: its record is gone for good.
+    pub(crate) fn remove_below_later(&mut self, gone: &Blob) {
+        if let Some(id) = gone.directory() {
+            let start = keys::blob_name_start(self.home(), &stored_name(id, ""));
+            self.set_timer(self.now, Timer::Directory, &start);
+        }
+    }
+}

@@ -1,0 +1,545 @@
+//! Directories and files of a hierarchical container.
+
+use super::tests::*;
+use crate::*;
+use std::time::Duration;
+
+pub(super) fn lake() -> Store {
+    store_with(ContainerSettings {
+        hierarchical: true,
+        ..ContainerSettings::default()
+    })
+}
+
+pub(super) fn create(kind: PathKind) -> CreatePath {
+    CreatePath {
+        kind,
+        headers: BlobHeaders::default(),
+        metadata: Metadata::new(),
+        access: NewAccess::default(),
+        lease: None,
+        expiry: None,
+        encryption_context: None,
+        conditions: Conditions::default(),
+    }
+}
+
+impl Store {
+    pub(super) fn create_at(&self, kind: PathKind, path: &str) -> Result<Written> {
+        self.create_at_with(path, create(kind))
+    }
+
+    pub(super) fn create_at_with(&self, path: &str, request: CreatePath) -> Result<Written> {
+        let (written, ticket) = self.service.create_path(&address(path), request)?;
+        ticket.wait()?;
+        Ok(written)
+    }
+
+    pub(super) fn rename(&self, source: &str, destination: &str) -> Result<Written> {
+        self.rename_with(source, destination, &RenamePath::default())
+    }
+
+    pub(super) fn rename_with(
+        &self,
+        source: &str,
+        destination: &str,
+        request: &RenamePath,
+    ) -> Result<Written> {
+        let (source, destination) = (address(source), address(destination));
+        let (written, ticket) = self.service.rename_path(&source, &destination, request)?;
+        ticket.wait()?;
+        Ok(written)
+    }
+
+    pub(super) fn delete_at(&self, path: &str, recursive: bool) -> Result<()> {
+        let none = Conditions::default();
+        let (_, ticket) = self.service.delete_path(&address(path), recursive, &none)?;
+        Ok(ticket.wait()?)
+    }
+
+    pub(super) fn append_at(&self, path: &str, position: u64, data: &[u8]) -> Result<()> {
+        let upload = self.upload(UploadKind::PutBlock, data);
+        let none = Conditions::default();
+        let (_, ticket) = self
+            .service
+            .append_data(&address(path), position, upload, &none)?;
+        Ok(ticket.wait()?)
+    }
+
+    pub(super) fn flush_at(&self, path: &str, position: u64, retain: bool) -> Result<Written> {
+        let request = FlushData {
+            position,
+            retain_uncommitted: retain,
+            ..FlushData::default()
+        };
+        let (written, ticket) = self.service.flush_data(&address(path), &request)?;
+        ticket.wait()?;
+        Ok(written)
+    }
+
+    /// All paths, in pages of `page`, directories with a slash at the end.
+    pub(super) fn paths(&self, request: &ListPaths, page: u32) -> Result<Vec<String>> {
+        let (mut marker, mut paths) = (None, Vec::new());
+        loop {
+            let request = ListPaths {
+                marker,
+                max_results: Some(page),
+                ..request.clone()
+            };
+            let found = self.service.list_paths(ACCOUNT, CONTAINER, &request)?;
+            assert!(found.entries.len() <= page as usize);
+            for entry in found.entries {
+                let BlobEntry::Blob(listed) = entry else {
+                    panic!("a listing of paths has no groups");
+                };
+                let is_directory = listed.blob.unwrap().is_directory();
+                paths.push(listed.name + if is_directory { "/" } else { "" });
+            }
+            marker = found.next_marker;
+            if marker.is_none() {
+                return Ok(paths);
+            }
+        }
+    }
+
+    pub(super) fn all_paths(&self) -> Vec<String> {
+        let request = ListPaths {
+            recursive: true,
+            ..ListPaths::default()
+        };
+        self.paths(&request, 5000).unwrap()
+    }
+}
+
+#[test]
+fn files_make_the_directories_on_their_way() {
+    let store = lake();
+    store.put("a/b/c.txt", b"body").unwrap();
+    store.create_at(PathKind::File, "/a//d/").unwrap();
+    store.create_at(PathKind::Directory, "x/y").unwrap();
+    assert_eq!(
+        store.all_paths(),
+        ["a/", "a/b/", "a/b/c.txt", "a/d", "x/", "x/y/"]
+    );
+    assert_eq!(store.read("a/b/c.txt").unwrap(), b"body");
+    assert_eq!(store.read("a//b/c.txt/").unwrap(), b"body");
+    let directory = store.properties("a/b").unwrap();
+    assert!(directory.is_directory());
+    assert_eq!(directory.access.unwrap().permissions_text(), "rwxr-x---");
+    assert!(store.properties("").unwrap().is_directory());
+    assert!(store.properties("a/b/c.txt").unwrap().access.is_some());
+    assert_err!(store.properties("a/b/c.txt/d"), Error::BlobNotFound);
+    assert_err!(store.properties("q/r"), Error::BlobNotFound);
+}
+
+#[test]
+fn files_and_directories_do_not_take_each_others_places() {
+    let store = lake();
+    store.put("a/file", b"1").unwrap();
+    assert_err!(store.put("a/file/below", b"2"), Error::PathConflict);
+    assert_err!(
+        store.create_at(PathKind::Directory, "a/file"),
+        Error::PathConflict
+    );
+    assert_err!(store.create_at(PathKind::File, "a"), Error::PathConflict);
+    assert_err!(
+        store.put("a", b"2"),
+        Error::OperationNotSupportedOnDirectory
+    );
+    assert_err!(store.put("", b"2"), Error::OperationNotSupportedOnDirectory);
+    assert_err!(
+        store.put_block("a", "1", b"2"),
+        Error::OperationNotSupportedOnDirectory
+    );
+    assert_err!(store.snapshot("a"), Error::OperationNotSupportedOnDirectory);
+    assert_err!(
+        store.append_at("a", 0, b"1"),
+        Error::OperationNotSupportedOnDirectory
+    );
+    assert_err!(store.append_at("missing", 0, b"1"), Error::BlobNotFound);
+    assert_eq!(store.all_paths(), ["a/", "a/file"]);
+    // A directory may be made again, and keeps what is in it.
+    store.create_at(PathKind::Directory, "a").unwrap();
+    assert_eq!(store.all_paths(), ["a/", "a/file"]);
+    let new = CreatePath {
+        conditions: only_if_missing(),
+        ..create(PathKind::Directory)
+    };
+    assert_err!(store.create_at_with("a", new), Error::BlobAlreadyExists);
+}
+
+#[test]
+fn a_flat_container_has_no_paths() {
+    let store = store();
+    store.put("a/b", b"1").unwrap();
+    assert_err!(
+        store.create_at(PathKind::Directory, "d"),
+        Error::NotHierarchical
+    );
+    assert_err!(store.append_at("a/b", 1, b"1"), Error::NotHierarchical);
+    assert_err!(store.flush_at("a/b", 1, false), Error::NotHierarchical);
+    assert_err!(store.rename("a/b", "c"), Error::NotHierarchical);
+    assert_err!(store.delete_at("a/b", true), Error::NotHierarchical);
+    assert_err!(
+        store.paths(&ListPaths::default(), 9),
+        Error::NotHierarchical
+    );
+    assert_eq!(store.read("a/b").unwrap(), b"1");
+}
+
+#[test]
+fn appended_data_is_content_once_it_is_flushed() {
+    let store = lake();
+    let made = store.create_at(PathKind::File, "d/f").unwrap();
+    store.append_at("d/f", 5, b"world").unwrap();
+    store.append_at("d/f", 0, b"wrong").unwrap();
+    store.append_at("d/f", 0, b"hello").unwrap();
+    assert_eq!(store.properties("d/f").unwrap().etag, made.etag);
+    assert_eq!(store.read("d/f").unwrap(), b"");
+    for wrong in [1, 9, 11] {
+        assert_err!(
+            store.flush_at("d/f", wrong, false),
+            Error::InvalidFlushPosition
+        );
+    }
+    store.flush_at("d/f", 5, true).unwrap();
+    assert_eq!(store.read("d/f").unwrap(), b"hello");
+    store.flush_at("d/f", 10, false).unwrap();
+    assert_eq!(store.read("d/f").unwrap(), b"helloworld");
+    assert_err!(store.flush_at("d/f", 5, false), Error::InvalidFlushPosition);
+    store.append_at("d/f", 10, b"!").unwrap();
+    store.flush_at("d/f", 10, false).unwrap();
+    assert_err!(
+        store.flush_at("d/f", 11, false),
+        Error::InvalidFlushPosition
+    );
+    assert_eq!(store.filed(), (2, 2));
+
+    // A file that was put whole, and one that other records share.
+    store.put("d/g", b"whole").unwrap();
+    store.snapshot("d/g").unwrap();
+    store.append_at("d/g", 5, b" and more").unwrap();
+    store.flush_at("d/g", 14, false).unwrap();
+    assert_eq!(store.read("d/g").unwrap(), b"whole and more");
+    store.append_at("d/g", 14, b".").unwrap();
+    store.flush_at("d/g", 15, false).unwrap();
+    assert_eq!(store.read("d/g").unwrap(), b"whole and more.");
+    let none = Conditions::default();
+    store
+        .delete_with(
+            "d/g",
+            BlobState::Current,
+            with_snapshots(DeleteSnapshots::Include),
+        )
+        .unwrap();
+    store.delete_at("d/f", false).unwrap();
+    assert!(store.service.sweep(100).is_ok());
+    assert_eq!(store.filed(), (0, 0));
+    assert_err!(
+        store.service.get_blob(&address("d/g"), None, &none),
+        Error::BlobNotFound
+    );
+}
+
+#[test]
+fn a_rename_moves_what_is_below_and_changes_nothing_else() {
+    let store = lake();
+    store.put("a/b/c", b"1").unwrap();
+    store.put("a/d", b"2").unwrap();
+    store.create_at(PathKind::Directory, "z").unwrap();
+    let before = store.properties("a/b/c").unwrap();
+    store.rename("a", "z/y").unwrap();
+    assert_eq!(
+        store.all_paths(),
+        ["z/", "z/y/", "z/y/b/", "z/y/b/c", "z/y/d"]
+    );
+    assert_eq!(store.properties("z/y/b/c").unwrap(), before);
+    assert_eq!(store.read("z/y/b/c").unwrap(), b"1");
+    store.append_at("z/y/d", 1, b"3").unwrap();
+    store.rename("z/y/d", "e").unwrap();
+    store.flush_at("e", 2, false).unwrap();
+    assert_eq!(store.read("e").unwrap(), b"23");
+
+    for (source, destination) in [
+        ("z", "z/y/q"),
+        ("z", "z"),
+        ("", "q"),
+        ("e", "e"),
+        ("z", "z/q"),
+    ] {
+        assert_err!(
+            store.rename(source, destination),
+            Error::InvalidRenameSourcePath
+        );
+    }
+    assert_err!(store.rename("q", "r"), Error::SourcePathNotFound);
+    assert_err!(store.rename("e/below", "r"), Error::SourcePathNotFound);
+    assert_err!(
+        store.rename("e", "q/r"),
+        Error::RenameDestinationParentPathNotFound
+    );
+    assert_err!(
+        store.rename("e", "z"),
+        Error::InvalidSourceOrDestinationResourceType
+    );
+    assert_err!(
+        store.rename("z", "e"),
+        Error::InvalidSourceOrDestinationResourceType
+    );
+    assert_err!(store.rename("z", "e/below"), Error::PathConflict);
+}
+
+#[test]
+fn a_rename_onto_something_replaces_it_or_moves_into_it() {
+    let store = lake();
+    store.put("a/1", b"a").unwrap();
+    store.put("b/2", b"b").unwrap();
+    store.create_at(PathKind::Directory, "empty").unwrap();
+    let legacy = RenamePath {
+        mode: RenameMode::Legacy,
+        ..RenamePath::default()
+    };
+    assert_err!(
+        store.rename_with("a", "b", &legacy),
+        Error::DirectoryNotEmpty
+    );
+    store.rename_with("a", "empty", &legacy).unwrap();
+    assert_eq!(store.all_paths(), ["b/", "b/2", "empty/", "empty/1"]);
+    store.rename("empty", "b").unwrap();
+    assert_eq!(store.all_paths(), ["b/", "b/2", "b/empty/", "b/empty/1"]);
+    let new = RenamePath {
+        conditions: only_if_missing(),
+        ..RenamePath::default()
+    };
+    assert_err!(
+        store.rename_with("b/2", "b/empty/1", &new),
+        Error::BlobAlreadyExists
+    );
+    store.rename("b/2", "b/empty/1").unwrap();
+    assert_eq!(store.read("b/empty/1").unwrap(), b"b");
+    assert_eq!(store.all_paths(), ["b/", "b/empty/", "b/empty/1"]);
+    store.sweep(100).unwrap();
+    assert_eq!(store.filed(), (1, 1));
+}
+
+#[test]
+fn a_rename_takes_snapshots_lease_and_expiry_along() {
+    let store = lake();
+    store.put("d/f", b"old").unwrap();
+    let moment = store.snapshot("d/f").unwrap();
+    store.put("d/f", b"new").unwrap();
+    store.lease("d/f", SECONDS_15, at(0)).unwrap();
+    assert_err!(store.rename("d/f", "g"), Error::LeaseIdMissing);
+    let leased = RenamePath {
+        source_conditions: leased_by(0xA),
+        ..RenamePath::default()
+    };
+    store.rename_with("d/f", "g", &leased).unwrap();
+    assert_eq!(
+        store.read_state("g", BlobState::Snapshot(moment)).unwrap(),
+        b"old"
+    );
+    assert_err!(store.put("g", b"3"), Error::LeaseIdMissing);
+    let expires = CreatePath {
+        expiry: Some(Expiry::RelativeToNow(Duration::from_secs(100))),
+        ..create(PathKind::File)
+    };
+    store.create_at_with("d/h", expires).unwrap();
+    store.rename("d/h", "d/i").unwrap();
+    store.at(at(101)).sweep(100).unwrap();
+    assert_eq!(store.all_paths(), ["d/", "g"]);
+    assert_eq!(store.rows(&store.service.keyspaces.blobs), 2);
+}
+
+#[test]
+fn a_directory_is_deleted_with_all_that_is_in_it_in_one_step() {
+    let store = lake();
+    for path in ["a/1", "a/b/2", "a/b/c/3", "a-b/4"] {
+        store.put(path, b"body").unwrap();
+    }
+    store.snapshot("a/b/2").unwrap();
+    store.put_block("a/b/uncommitted", "1", b"5").unwrap();
+    assert_err!(store.delete_at("a", false), Error::DirectoryNotEmpty);
+    assert_err!(store.delete("a"), Error::DirectoryNotEmpty);
+    assert_err!(
+        store.delete_at("", true),
+        Error::OperationNotSupportedOnDirectory
+    );
+    store.delete_at("a", true).unwrap();
+    assert_eq!(store.all_paths(), ["a-b/", "a-b/4"]);
+    store.put("a/b/2", b"again").unwrap();
+    store.sweep(100).unwrap();
+    assert_eq!(store.all_paths(), ["a/", "a-b/", "a-b/4", "a/b/", "a/b/2"]);
+    assert_eq!(store.read("a/b/2").unwrap(), b"again");
+    assert_eq!(store.rows(&store.service.keyspaces.blobs), 5);
+    assert_eq!(store.rows(&store.service.keyspaces.history), 0);
+    assert_eq!(store.filed().1, 2);
+    store.delete_at("a", true).unwrap();
+    store.delete_at("a-b/4", false).unwrap();
+    store.delete("a-b").unwrap();
+    store.sweep(100).unwrap();
+    assert_eq!(store.rows(&store.service.keyspaces.blobs), 0);
+    assert_eq!(store.filed(), (0, 0));
+}
+
+#[test]
+fn a_deleted_directory_comes_back_with_all_that_was_in_it() {
+    let store = lake();
+    let policy = AccountPolicy {
+        delete_retention_days: Some(1),
+        ..AccountPolicy::default()
+    };
+    store
+        .service
+        .set_account_policy(ACCOUNT, policy, None)
+        .unwrap()
+        .wait()
+        .unwrap();
+    store.put("a/b/1", b"1").unwrap();
+    store.delete_at("a", true).unwrap();
+    assert_eq!(store.all_paths(), [""; 0]);
+    store.sweep(100).unwrap();
+    let undeleted = store.service.undelete_blob(&address("a"), None).unwrap();
+    undeleted.wait().unwrap();
+    assert_eq!(store.all_paths(), ["a/", "a/b/", "a/b/1"]);
+    assert_eq!(store.read("a/b/1").unwrap(), b"1");
+    store.delete_at("a", true).unwrap();
+    store.at(at(2 * 24 * 60 * 60)).sweep(100).unwrap();
+    assert_eq!(store.rows(&store.service.keyspaces.blobs), 0);
+    assert_eq!(store.rows(&store.service.keyspaces.history), 0);
+    assert_eq!(store.filed(), (0, 0));
+}
+
+#[test]
+fn listings_of_a_directory_and_by_delimiter() {
+    let store = lake();
+    for path in ["a/1", "a/b/2", "a-b/4", "a!", "b", "a/b-"] {
+        store.put(path, b"body").unwrap();
+    }
+    let of = |directory: &str, recursive| ListPaths {
+        directory: directory.to_string(),
+        recursive,
+        ..ListPaths::default()
+    };
+    for page in [1, 2, 3, 100] {
+        let paths = |request: &ListPaths| store.paths(request, page).unwrap();
+        assert_eq!(paths(&of("", false)), ["a/", "a!", "a-b/", "b"]);
+        assert_eq!(paths(&of("/a/", false)), ["a/1", "a/b/", "a/b-"]);
+        let all = [
+            "a/", "a!", "a-b/", "a-b/4", "a/1", "a/b/", "a/b-", "a/b/2", "b",
+        ];
+        assert_eq!(paths(&of("", true)), all);
+        assert_eq!(paths(&of("a", true)), ["a/1", "a/b/", "a/b-", "a/b/2"]);
+        for from in 0..all.len() {
+            let request = ListPaths {
+                begin_from: all[from].trim_end_matches('/').to_string(),
+                ..of("", true)
+            };
+            assert_eq!(paths(&request), all[from..], "{}", all[from]);
+        }
+    }
+    assert_err!(store.paths(&of("q", true), 1), Error::BlobNotFound);
+    assert_err!(store.paths(&of("b", true), 1), Error::PathConflict);
+    assert_err!(store.paths(&of("b/q", true), 1), Error::PathConflict);
+
+    let list = |prefix: &str, delimiter: &str, only| {
+        let request = ListBlobs {
+            prefix: prefix.to_string(),
+            delimiter: delimiter.to_string(),
+            only,
+            ..ListBlobs::default()
+        };
+        let page = store.list(&request);
+        let names = page.entries.into_iter().map(|entry| match entry {
+            BlobEntry::Blob(listed) | BlobEntry::Directory(listed) => listed.name,
+            BlobEntry::Prefix(prefix) => panic!("{prefix}"),
+        });
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(list("", "/", None), ["a/", "a!", "a-b/", "b"]);
+    assert_eq!(list("a/b", "/", None), ["a/b/", "a/b-"]);
+    assert_eq!(list("a/b", "", None), ["a/b", "a/b-", "a/b/2"]);
+    assert_eq!(list("a/b/", "", None), ["a/b/2"]);
+    assert_eq!(
+        list("a", "", Some(PathKind::Directory)),
+        ["a", "a-b", "a/b"]
+    );
+    assert_eq!(
+        list("a", "", Some(PathKind::File)),
+        ["a!", "a-b/4", "a/1", "a/b-", "a/b/2"]
+    );
+    assert_eq!(list("q/", "", None), [""; 0]);
+    assert_eq!(list("b/", "/", None), [""; 0]);
+}
+
+#[test]
+fn rights_of_callers_are_checked_on_the_way_and_at_the_end() {
+    let store = lake();
+    store.put("open/file", b"1").unwrap();
+    store.put("closed/file", b"1").unwrap();
+    let entries = |text: &str| AclChange::Set(AclEntry::parse_list(text, true).unwrap());
+    let set = |path: &str, text: &str| {
+        let none = Conditions::default();
+        let (_, ticket) = store
+            .service
+            .set_access_control(&address(path), None, None, Some(&entries(text)), &none)
+            .unwrap();
+        ticket.wait().unwrap();
+    };
+    set("", "user::rwx,user:me:--x,group::r-x,other::---");
+    set("open", "user::rwx,user:me:rwx,group::r-x,other::---");
+    set("open/file", "user::rw-,user:me:r--,group::r--,other::---");
+    let me = Caller {
+        id: "me".to_string(),
+        groups: Vec::new(),
+    };
+    let mine = |path| BlobAddress {
+        caller: Some(&me),
+        ..address(path)
+    };
+    let none = Conditions::default();
+    let service = &store.service;
+    assert!(service.get_blob(&mine("open/file"), None, &none).is_ok());
+    assert_err!(
+        service.get_blob(&mine("closed/file"), None, &none),
+        Error::AuthorizationPermissionMismatch
+    );
+    assert_err!(
+        service.put_blob(&mine("open/file"), store.put_request(b"2")),
+        Error::AuthorizationPermissionMismatch
+    );
+    assert_err!(
+        service.put_blob(&mine("file"), store.put_request(b"2")),
+        Error::AuthorizationPermissionMismatch
+    );
+    let put = service.put_blob(&mine("open/sub/new"), store.put_request(b"2"));
+    put.unwrap().1.wait().unwrap();
+    let new = service
+        .get_blob_properties(&mine("open/sub/new"), &none)
+        .unwrap();
+    assert_eq!(new.access.unwrap().owner, "me");
+    let directory = store.properties("open/sub").unwrap();
+    assert_eq!(directory.access.unwrap().owner, "me");
+    assert_err!(
+        service.set_access_control(&mine("open/file"), None, None, None, &none),
+        Error::AuthorizationPermissionMismatch
+    );
+    let set = service.set_access_control(&mine("open/sub"), None, None, None, &none);
+    set.unwrap().1.wait().unwrap();
+    let list = |directory: &str| {
+        let request = ListPaths {
+            directory: directory.to_string(),
+            recursive: true,
+            caller: Some(me.clone()),
+            ..ListPaths::default()
+        };
+        service.list_paths(ACCOUNT, CONTAINER, &request)
+    };
+    assert_eq!(list("open").unwrap().entries.len(), 3);
+    assert_err!(list(""), Error::AuthorizationPermissionMismatch);
+    let change = entries("user::rwx,group::r-x,other::--x");
+    let all = service.set_access_control_recursive(&address(""), &change, 3, None, false);
+    let (outcome, _) = all.unwrap();
+    assert_eq!(outcome.directories + outcome.files, 3);
+    assert!(outcome.next_marker.is_some());
+}
