@@ -364,6 +364,11 @@ fn other_accounts_may_be_given() {
 
 /// An Authorization header with a token for `--oauth basic`, valid for ten minutes.
 pub(crate) fn bearer() -> String {
+    bearer_with(&serde_json::json!({}))
+}
+
+/// Like [`bearer`], with further claims.
+pub(crate) fn bearer_with(more: &serde_json::Value) -> String {
     use base64::Engine as _;
     let part = |value: serde_json::Value| {
         base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(value.to_string())
@@ -372,11 +377,14 @@ pub(crate) fn bearer() -> String {
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap()
         .as_secs();
-    let claims = serde_json::json!({
+    let mut claims = serde_json::json!({
         "nbf": now - 60, "iat": now - 60, "exp": now + 600,
         "iss": "https://sts.windows.net/ab1f708d-50f6-404c-a006-d71b2ac7a606/",
         "aud": "https://storage.azure.com",
     });
+    for (name, value) in more.as_object().into_iter().flatten() {
+        claims[name] = value.clone();
+    }
     let header = part(serde_json::json!({ "alg": "none" }));
     format!("Bearer {header}.{}.AAAA", part(claims))
 }

@@ -79,6 +79,24 @@ fn python_clock() {
 }
 
 #[test]
+fn python_lake() {
+    if !skips_clients() {
+        let location = tempfile::TempDir::new().unwrap();
+        let server = Launch::on(location.path()).argument("--hns").start();
+        run(python_command(), "lake.py", &server);
+    }
+}
+
+#[test]
+fn javascript_lake() {
+    if !skips_clients() {
+        let location = tempfile::TempDir::new().unwrap();
+        let server = Launch::on(location.path()).argument("--hns").start();
+        run(node_command(), "lake.js", &server);
+    }
+}
+
+#[test]
 fn python_forks() {
     if !skips_clients() {
         let location = tempfile::TempDir::new().unwrap();

@@ -68,7 +68,12 @@ impl Request {
 
     /// The same request signed for a fork of the account. The path is not changed.
     pub(crate) fn signed_by_fork(self, fork: &str) -> Request {
-        let account = format!("{ACCOUNT}--{fork}");
+        self.signed_by(&format!("{ACCOUNT}--{fork}"))
+    }
+
+    /// The same request signed for another account. The path is not changed.
+    pub(crate) fn signed_by(self, account: &str) -> Request {
+        let account = account.to_owned();
         Request { account, ..self }
     }
 

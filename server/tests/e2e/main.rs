@@ -39,6 +39,7 @@ mod faults;
 mod forks;
 mod framing;
 mod guide;
+mod lake;
 mod limits;
 mod many;
 mod matrix;

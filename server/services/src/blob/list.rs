@@ -2,7 +2,6 @@
 //! Arrow.
 
 use crate::blob::container::{access_text, default_scope};
-use crate::blob::lake::check_may_list;
 use crate::blob::list_arrow;
 use crate::blob::listed::{
     Shown, hides_metadata, metadata_of, write_deletion, write_lease, write_properties, write_state,
@@ -99,6 +98,7 @@ fn listing(request: &Request, has: impl Fn(&str) -> bool) -> Result<ListBlobs> {
         end_before: parameter(request, "endBefore"),
         only_deleted: shows_deleted_only(request)?,
         only: shows_only(request),
+        caller: request.rights.checked.clone(),
     })
 }
 
@@ -125,8 +125,6 @@ pub async fn list_blobs(request: Request) -> Result<Response<Body>> {
     // Writing a page of thousands of entries takes as long as reading it, so both run on the
     // blocking pool.
     let call = move |blobs: &BlobService, r: &Request| {
-        let directory = list.prefix.rsplit_once('/').map_or("", |(directory, _)| directory);
-        check_may_list(blobs, r, directory)?;
         let page = blobs.list_blobs(r.account(), &r.container, &list)?;
         if wants_arrow {
             let next_marker = page.next_marker.as_deref();

@@ -78,7 +78,8 @@ impl LeaseSteps {
             applied.map(|(_, _, ticket)| ticket)
         };
         if let Some((duration, proposed)) = self.acquire {
-            apply(LeaseAction::Acquire {
+            // Logged before the write, whose ticket covers it.
+            let _ = apply(LeaseAction::Acquire {
                 duration,
                 proposed: Some(proposed),
             })?;

@@ -8,9 +8,7 @@ use crate::blob::validators::with_validators;
 use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::CONTENT_TYPE;
-use lazurite_blob::{
-    Blob, BlobEntry, BlobService, Conditions, Encryption, ListPaths, ListedBlob, Rights,
-};
+use lazurite_blob::{Blob, BlobEntry, BlobService, Encryption, ListPaths, ListedBlob};
 use lazurite_protocol::date;
 use lazurite_protocol::request::data_lake::normalized;
 use lazurite_protocol::response::error::{Failure, Result};
@@ -68,10 +66,10 @@ pub async fn list_paths(request: Request) -> Result<Response<Body>> {
         begin_from: parameter("beginFrom"),
         marker: continuation(context),
         max_results: max_results(context)?,
+        caller: request.rights.checked.clone(),
     };
     let call = move |blobs: &BlobService, r: &Request| {
         let container = blobs.get_container_properties(r.account(), &r.container)?;
-        check_may_list(blobs, r, &list.directory)?;
         let page = blobs.list_paths(r.account(), &r.container, &list)?;
         let listed = page.entries.iter().filter_map(|entry| match entry {
             BlobEntry::Blob(listed) | BlobEntry::Directory(listed) => path(listed),
@@ -85,30 +83,6 @@ pub async fn list_paths(request: Request) -> Result<Response<Body>> {
         Ok(with_validators(response, &container::validators(&container)))
     };
     request.call(call).await
-}
-
-/// Checks that a user whose rights are checked may list a directory. Source: Access control lists
-/// in Azure Data Lake Storage, "Common scenarios related to ACL permissions".
-pub fn check_may_list(
-    blobs: &BlobService,
-    request: &Request,
-    directory: &str,
-) -> lazurite_blob::Result<()> {
-    let address = lazurite_blob::BlobAddress {
-        blob: directory,
-        ..request.address()
-    };
-    let Some(user) = address.caller else {
-        return Ok(());
-    };
-    let directory = blobs.get_blob_properties(&address, &Conditions::default())?;
-    let wanted = Rights::READ.and(Rights::EXECUTE);
-    match &directory.access {
-        Some(access) if !access.allows(user, wanted) => {
-            Err(lazurite_blob::Error::AuthorizationPermissionMismatch)
-        }
-        _ => Ok(()),
-    }
 }
 
 /// A listed path; `None` for a file that has only uncommitted data.

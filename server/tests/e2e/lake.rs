@@ -1,0 +1,582 @@
+//! Data Lake Storage: every operation with its permissions, how requests find their protocol, and
+//! the rights of users on paths. `python_lake` and `javascript_lake` go through the official clients.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::auth::bearer_with;
+use crate::credentials::DelegationKey;
+use crate::http::{Request, Response};
+use crate::operations::{Row, account, blob, container, of_blob, put, row};
+use crate::rights::{account_sas_for, service_sas};
+use crate::server::{ACCOUNT, KEY, Launch, Server, Service};
+
+const PUBLISHED: &str = include_str!("../published_operations.txt");
+const ACL: &str = "user::rwx,group::r-x,other::---";
+const LEASE: &str = "11111111-0000-0000-0000-000000000001";
+const ALICE: &str = "aaaaaaaa-0000-0000-0000-000000000001";
+const BOB: &str = "bbbbbbbb-0000-0000-0000-000000000002";
+const STAFF: &str = "cccccccc-0000-0000-0000-000000000003";
+
+fn start(location: &TempDir, arguments: &[&str]) -> Server {
+    let launch = Launch::on(location.path()).argument("--hns");
+    let launch = arguments.iter().fold(launch, |launch, argument| launch.argument(argument));
+    launch.start()
+}
+
+/// Makes the file system `fs` with a file, a directory that has a file, and an empty directory.
+fn fill(server: &Server) {
+    blob("DELETE", "/fs?resource=filesystem").send(server);
+    blob("PUT", "/fs?resource=filesystem").send(server).is(201);
+    for (path, kind) in [("file", "file"), ("dir/inner", "file"), ("empty", "directory")] {
+        let target = format!("/fs/{path}?resource={kind}");
+        blob("PUT", &target).send(server).is(201);
+    }
+    write(server, "file", "data");
+}
+
+fn write(server: &Server, path: &str, text: &str) {
+    let append = blob("PATCH", &format!("/fs/{path}?action=append&position=0&flush=true"));
+    append.body(text).send(server).is(202);
+}
+
+fn rename(from: &str, to: &str) -> Request {
+    blob("PUT", &format!("/fs/{to}?mode=legacy")).header("x-ms-rename-source", &format!("/fs/{from}"))
+}
+
+fn names(server: &Server, query: &str) -> Vec<String> {
+    let list = blob("GET", &format!("/fs?resource=filesystem&{query}"));
+    let listed = list.send(server).is(200).json();
+    let paths = listed["paths"].as_array().unwrap().iter();
+    paths.map(|path| path["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[rustfmt::skip]
+fn rows() -> Vec<Row> {
+    let of_file_system = |method: &str| blob(method, "/fs?resource=filesystem");
+    let update = |path: &str, query: &str| blob("PATCH", &format!("/fs/{path}?action={query}"));
+    let head = |query: &str| blob("HEAD", &format!("/fs/file{query}"));
+    vec![
+        row("DataLake Service_ListFileSystems", account("l"), blob("GET", "/?resource=account")),
+        row("DataLake FileSystem_Create", account("cw"), blob("PUT", "/new?resource=filesystem")),
+        row("DataLake FileSystem_SetProperties", account("w"),
+            of_file_system("PATCH").header("x-ms-properties", "a=YQ==")),
+        row("DataLake FileSystem_GetProperties", account("r"), of_file_system("HEAD")),
+        row("DataLake FileSystem_Delete", account("d"), of_file_system("DELETE")),
+        row("DataLake FileSystem_ListPaths", container("l"),
+            blob("GET", "/fs?resource=filesystem&recursive=true")),
+        row("DataLake Path_Create", of_blob("cw"), blob("PUT", "/fs/a/b?resource=file")),
+        row("Path_Create with an owner", of_blob("cw").also("o"),
+            blob("PUT", "/fs/a/b?resource=directory").header("x-ms-owner", ALICE)),
+        row("Path_Create with a list", of_blob("cw").also("p"),
+            blob("PUT", "/fs/a/b?resource=directory").header("x-ms-acl", ACL)),
+        row("DataLake Path_Update", of_blob("w"),
+            update("file", "setProperties").header("x-ms-properties", "a=YQ==")),
+        row("DataLake Path_AppendData", of_blob("aw"),
+            update("file", "append&position=4").body("more")),
+        row("DataLake Path_FlushData", of_blob("aw"), update("file", "flush&position=4")),
+        row("DataLake Path_SetAccessControl", of_blob("p"),
+            update("file", "setAccessControl").header("x-ms-permissions", "0777")),
+        row("Path_SetAccessControl of the owner", of_blob("o"),
+            update("file", "setAccessControl").header("x-ms-owner", ALICE)),
+        row("DataLake Path_SetAccessControlRecursive", of_blob("p"),
+            update("dir", "setAccessControlRecursive&mode=set").header("x-ms-acl", ACL)),
+        row("DataLake Path_Lease", of_blob("w"),
+            blob("POST", "/fs/file").header("x-ms-lease-action", "acquire")
+                .header("x-ms-lease-duration", "-1").header("x-ms-proposed-lease-id", LEASE)),
+        row("DataLake Path_Read", of_blob("r"),
+            blob("GET", "/fs/file").header("Accept", "application/json")),
+        row("DataLake Path_GetProperties", of_blob("r"),
+            head("").header("Accept", "application/json")),
+        row("Path_GetProperties: getStatus", of_blob("er"), head("?action=getStatus")),
+        row("Path_GetProperties: getAccessControl", of_blob("er"),
+            head("?action=getAccessControl")),
+        row("Path_GetProperties: checkAccess", of_blob("er"),
+            head("?action=checkAccess&fsAction=r--")),
+        row("DataLake Path_Delete", of_blob("d"), blob("DELETE", "/fs/dir?recursive=true")),
+    ]
+}
+
+fn is_refused(answer: &Response) -> bool {
+    let code = answer.header("x-ms-error-code").unwrap_or_default();
+    answer.status == 403 && code.starts_with("Authorization")
+}
+
+#[test]
+fn every_published_operation_has_a_request() {
+    let rows = rows();
+    for line in PUBLISHED.lines().filter(|line| line.starts_with("DataLake ")) {
+        let name = line.split(' ').take(2).collect::<Vec<_>>().join(" ");
+        assert!(rows.iter().any(|row| row.name == name), "{name}");
+    }
+}
+
+#[test]
+fn every_operation_is_served_with_its_permissions_alone() {
+    let location = TempDir::new().unwrap();
+    let server = start(&location, &["--inMemoryPersistence"]);
+    for row in rows() {
+        fill(&server);
+        let answer = row.request.send(&server);
+        assert!((200..300).contains(&answer.status), "{}: {answer:?}", row.name);
+        blob("DELETE", "/new?resource=filesystem").send(&server);
+        for letter in "rwdxylactmeopif".chars() {
+            fill(&server);
+            let letters = format!("{letter}{}", row.rights.also);
+            let of_account = account_sas_for("b", "sco", &letters);
+            let fields = [("sr", "c"), ("sp", letters.as_str())];
+            let of_container = service_sas(Service::Blob, "fs", &fields).sign();
+            let opens = |granted: &str| granted.contains(letter) || {
+                granted.chars().any(|one| row.rights.also.contains(one))
+            };
+            for (sas, granted) in [(of_account, row.rights.account), (of_container, row.rights.service)] {
+                let answer = row.request.clone().credited(sas.trim_start_matches('?')).send(&server);
+                let label = format!("{} with {letters}: {answer:?}", row.name);
+                assert_eq!(!is_refused(&answer), opens(granted), "{label}");
+                fill(&server);
+            }
+        }
+    }
+}
+
+#[test]
+fn errors_are_json_with_names_of_their_own_and_those_of_blobs_are_xml() {
+    let location = TempDir::new().unwrap();
+    let server = start(&location, &[]);
+    fill(&server);
+    for (request, status, code) in [
+        (blob("PATCH", "/fs/no?action=append&position=0").body("x"), 404, "PathNotFound"),
+        (blob("GET", "/no1?resource=filesystem&recursive=true"), 404, "FilesystemNotFound"),
+        (blob("PUT", "/fs?resource=filesystem"), 409, "FilesystemAlreadyExists"),
+        (
+            blob("PUT", "/fs/file?resource=file").header("If-None-Match", "*"),
+            409,
+            "PathAlreadyExists",
+        ),
+        (blob("DELETE", "/fs/dir?recursive=false"), 409, "DirectoryNotEmpty"),
+        (blob("PUT", "/fs/file/below?resource=file"), 409, "PathConflict"),
+        (blob("PATCH", "/fs/file?action=flush&position=9"), 400, "InvalidFlushPosition"),
+        (
+            blob("PATCH", "/fs/file?action=flush&position=4").body("x"),
+            400,
+            "ContentLengthMustBeZero",
+        ),
+        (blob("PATCH", "/fs/dir?action=append&position=0").body("x"), 409, "ResourceTypeMismatch"),
+        (blob("PATCH", "/fs/file?action=append"), 400, "MissingRequiredQueryParameter"),
+        (blob("PATCH", "/fs/file?action=other"), 400, "InvalidQueryParameterValue"),
+        (blob("PUT", "/fs/file?resource=other"), 400, "InvalidQueryParameterValue"),
+        (blob("POST", "/fs?resource=filesystem"), 405, "UnsupportedHttpVerb"),
+        (blob("DELETE", "/fs?recursive=true"), 400, "InvalidUri"),
+        (
+            blob("PATCH", "/fs/file?action=setAccessControl")
+                .header("x-ms-acl", ACL)
+                .header("x-ms-permissions", "0777"),
+            400,
+            "InvalidInput",
+        ),
+        (
+            blob("PUT", "/fs/file?resource=file").header("x-ms-properties", "a"),
+            400,
+            "InvalidHeaderValue",
+        ),
+        (
+            blob("PUT", "/fs/file?resource=file").header("x-ms-tags", "a=b"),
+            400,
+            "UnsupportedHeader",
+        ),
+        // Refused by the pipeline, before the operation.
+        (
+            blob("PUT", "/fs/x?resource=file").header("Authorization", "SharedKey a:b"),
+            403,
+            "AuthenticationFailed",
+        ),
+        (
+            blob("PUT", "/fs/x?resource=file").header("x-ms-version", "bogus"),
+            400,
+            "InvalidHeaderValue",
+        ),
+        (
+            rename("file", "x").retarget("?mode=legacy", "").header("x-ms-version", "bogus"),
+            400,
+            "InvalidHeaderValue",
+        ),
+        (
+            Request::exactly(Service::Blob, "GET", "/nobody/fs?resource=filesystem"),
+            400,
+            "InvalidUri",
+        ),
+    ] {
+        let answer = request.send(&server);
+        assert_eq!((answer.status, answer.header("x-ms-error-code")), (status, Some(code)), "{answer:?}");
+        assert_eq!(answer.header("content-type"), Some("application/json;charset=utf-8"));
+        let error = &answer.json()["error"];
+        assert_eq!(error["code"], code);
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("\nRequestId:"), "{message}");
+    }
+    let missing = blob("GET", "/fs/no").send(&server);
+    assert_eq!((missing.status, missing.element("Code").as_deref()), (404, Some("BlobNotFound")));
+    let full = blob("DELETE", "/fs/dir").send(&server);
+    assert_eq!(full.element("Code").as_deref(), Some("DirectoryIsNotEmpty"));
+    let head = blob("HEAD", "/fs/no?action=getStatus").send(&server);
+    assert_eq!((head.status, head.header("x-ms-error-code")), (404, Some("PathNotFound")));
+}
+
+#[test]
+fn a_flat_account_says_so() {
+    let location = TempDir::new().unwrap();
+    let accounts = format!("--accounts=flat:{KEY};{ACCOUNT}:{KEY}");
+    let hns = format!("--hns={ACCOUNT}");
+    let server = Launch::on(location.path()).argument(&accounts).argument(&hns).start();
+    let flat = |method: &str, target: &str| {
+        let request = Request::exactly(Service::Blob, method, &format!("/flat{target}"));
+        request.signed_by("flat").send(&server)
+    };
+    let info = "?restype=account&comp=properties";
+    assert_eq!(flat("HEAD", info).header("x-ms-is-hns-enabled"), Some("false"));
+    assert_eq!(flat("HEAD", "/c//?action=getAccessControl").status, 400);
+    let refused = flat("PUT", "/c?resource=filesystem");
+    assert_eq!((refused.status, refused.header("x-ms-error-code")), (501, Some("NotImplemented")));
+    assert!(refused.text().contains("--hns"), "{refused:?}");
+    let lake = blob("HEAD", &format!("/{info}")).send(&server);
+    assert_eq!(lake.header("x-ms-is-hns-enabled"), Some("true"));
+    blob("PUT", "/fs?resource=filesystem").send(&server).is(201);
+    let root = blob("HEAD", "/fs//?action=getAccessControl&upn=false").send(&server);
+    assert_eq!(root.is(200).header("x-ms-permissions"), Some("rwxr-x---"));
+    assert_eq!(root.header("x-ms-acl"), Some("user::rwx,group::r-x,other::---"));
+    assert_eq!(blob("HEAD", "/no1//?action=getAccessControl").send(&server).status, 404);
+}
+
+#[test]
+fn a_file_is_appended_flushed_and_read() {
+    let location = TempDir::new().unwrap();
+    let server = start(&location, &[]);
+    fill(&server);
+    let created = blob("PUT", "/fs/f?resource=file")
+        .header("x-ms-content-type", "text/plain")
+        .header("x-ms-properties", "n=dg==")
+        .send(&server);
+    let etag = created.is(201).header("etag").unwrap().to_owned();
+    // Hadoop sends PATCH as another method. Parts may arrive in any order.
+    for (method, position, text) in [("PUT", 6, "world"), ("POST", 0, "hello ")] {
+        let target = format!("/fs/f?action=append&position={position}");
+        let append = blob(method, &target).header("X-HTTP-Method-Override", "PATCH");
+        append.body(text).send(&server).is(202);
+    }
+    assert_eq!(blob("GET", "/fs/f").send(&server).is(200).body, b"");
+    let flush = blob("PATCH", "/fs/f?action=flush&position=11&close=true");
+    let flushed = flush.header("If-Match", &etag).send(&server);
+    assert_ne!(flushed.is(200).header("etag"), Some(&*etag));
+    let read = blob("GET", "/fs/f").header("Range", "bytes=6-").send(&server);
+    assert_eq!(read.is(206).body, b"world");
+    for (name, value) in [
+        ("content-type", "text/plain"),
+        ("x-ms-resource-type", "file"),
+        ("x-ms-owner", "$superuser"),
+        ("x-ms-group", "$superuser"),
+        ("x-ms-permissions", "rw-r-----"),
+        ("x-ms-properties", "n=dg=="),
+        ("x-ms-meta-n", "v"),
+        ("x-ms-blob-type", "BlockBlob"),
+    ] {
+        assert_eq!(read.header(name), Some(value), "{name}");
+    }
+    let set = blob("PATCH", "/fs/f?action=setProperties").header("x-ms-properties", "m=dw==");
+    set.send(&server).is(200);
+    let head = blob("HEAD", "/fs/f").send(&server);
+    assert_eq!(head.header("x-ms-properties"), Some("m=dw=="));
+    assert_eq!(head.header("content-type"), Some("text/plain"));
+    let status = blob("HEAD", "/fs/f?action=getStatus").send(&server);
+    assert_eq!((status.is(200).header("x-ms-properties"), status.header("x-ms-meta-m")), (None, None));
+    let directory = blob("HEAD", "/fs/dir").send(&server);
+    assert_eq!(directory.is(200).header("x-ms-meta-hdi_isfolder"), Some("true"));
+    assert_eq!(directory.header("x-ms-resource-type"), Some("directory"));
+}
+
+#[test]
+fn an_append_acquires_renews_and_releases_a_lease() {
+    let location = TempDir::new().unwrap();
+    let server = start(&location, &[]);
+    fill(&server);
+    let append = |position: u64, action: &str, lease: &str| {
+        let target = format!("/fs/empty-file?action=append&position={position}&flush=true");
+        blob("PATCH", &target).header("x-ms-lease-action", action).header(lease, LEASE).body("x")
+    };
+    blob("PUT", "/fs/empty-file?resource=file").send(&server).is(201);
+    let acquire = append(0, "acquire", "x-ms-proposed-lease-id").header("x-ms-lease-duration", "60");
+    acquire.send(&server).is(202);
+    let state = || {
+        let head = blob("HEAD", "/fs/empty-file").send(&server);
+        head.header("x-ms-lease-state").unwrap().to_owned()
+    };
+    assert_eq!(state(), "leased");
+    let unnamed = blob("PATCH", "/fs/empty-file?action=append&position=1&flush=true").body("x");
+    assert_eq!(unnamed.send(&server).header("x-ms-error-code"), Some("LeaseIdMissing"));
+    let renewed = append(1, "auto-renew", "x-ms-lease-id").send(&server);
+    assert_eq!(renewed.is(202).header("x-ms-lease-renewed"), Some("true"));
+    append(2, "release", "x-ms-lease-id").send(&server).is(202);
+    assert_eq!(state(), "available");
+    // A lease that was acquired for a write that fails is given back.
+    let failing = append(9, "acquire", "x-ms-proposed-lease-id").header("x-ms-lease-duration", "60");
+    assert_eq!(failing.send(&server).header("x-ms-error-code"), Some("InvalidFlushPosition"));
+    assert_eq!(state(), "available");
+}
+
+#[test]
+fn paths_are_listed_in_pages() {
+    let location = TempDir::new().unwrap();
+    let server = start(&location, &[]);
+    fill(&server);
+    assert_eq!(names(&server, "recursive=true"), ["dir", "dir/inner", "empty", "file"]);
+    assert_eq!(names(&server, "recursive=false"), ["dir", "empty", "file"]);
+    assert_eq!(names(&server, "recursive=false&directory=dir"), ["dir/inner"]);
+    assert_eq!(names(&server, "recursive=true&beginFrom=empty"), ["empty", "file"]);
+    let mut found = Vec::new();
+    let mut query = "recursive=true&maxResults=3".to_owned();
+    loop {
+        let list = blob("GET", &format!("/fs?resource=filesystem&{query}")).send(&server);
+        let page = list.is(200).json();
+        found.extend(page["paths"].as_array().unwrap().clone());
+        let Some(marker) = list.header("x-ms-continuation") else {
+            break;
+        };
+        let encoded = percent_encoding::utf8_percent_encode(marker, percent_encoding::NON_ALPHANUMERIC);
+        query = format!("recursive=true&maxResults=3&continuation={encoded}");
+    }
+    assert_eq!(found.len(), 4);
+    assert_eq!((&found[0]["isDirectory"], &found[0]["contentLength"]), (&"true".into(), &"0".into()));
+    assert_eq!((&found[3]["isDirectory"], &found[3]["contentLength"]), (&Value::Null, &"4".into()));
+    for key in ["etag", "eTag", "lastModified", "creationTime", "owner", "group", "permissions"] {
+        assert!(found[3][key].is_string(), "{key}: {}", found[3]);
+    }
+    for (query, code) in [
+        ("recursive=true&directory=no", "PathNotFound"),
+        ("recursive=true&directory=file", "PathConflict"),
+        ("directory=dir", "MissingRequiredQueryParameter"),
+        ("recursive=true&maxResults=0", "InvalidQueryParameterValue"),
+    ] {
+        let list = blob("GET", &format!("/fs?resource=filesystem&{query}")).send(&server);
+        assert_eq!(list.header("x-ms-error-code"), Some(code), "{query}");
+    }
+}
+
+#[test]
+fn a_rename_moves_a_file_or_a_directory() {
+    let location = TempDir::new().unwrap();
+    let server = start(&location, &[]);
+    fill(&server);
+    let etag = blob("HEAD", "/fs/file").send(&server).header("etag").unwrap().to_owned();
+    for (from, to, code) in [
+        ("no", "x", "SourcePathNotFound"),
+        ("file", "no/x", "RenameDestinationParentPathNotFound"),
+        ("dir", "dir/x", "InvalidRenameSourcePath"),
+        ("empty", "dir", "DirectoryNotEmpty"),
+        ("file", "dir", "InvalidSourceOrDestinationResourceType"),
+    ] {
+        let refused = rename(from, to).send(&server);
+        assert_eq!(refused.header("x-ms-error-code"), Some(code), "{from} to {to}");
+    }
+    let condition = |name: &str, value: &str| rename("file", "empty/moved").header(name, value);
+    let failed = condition("x-ms-source-if-none-match", &etag).send(&server);
+    assert_eq!(failed.header("x-ms-error-code"), Some("SourceConditionNotMet"));
+    let condition = rename("file", "dir/inner").header("If-None-Match", "*").send(&server);
+    assert_eq!(condition.header("x-ms-error-code"), Some("PathAlreadyExists"));
+    rename("file", "empty/moved").send(&server).is(201);
+    let moved = blob("GET", "/fs/empty/moved").send(&server);
+    assert_eq!((moved.is(200).header("etag"), &*moved.body), (Some(&*etag), &b"data"[..]));
+    // As clients write the source at an address in path style, and without a mode.
+    let source = format!("/{ACCOUNT}/fs/dir");
+    let posix = blob("PUT", "/fs/empty").header("x-ms-rename-source", &source).send(&server);
+    assert_eq!(posix.is(201).status, 201);
+    assert_eq!(
+        names(&server, "recursive=true"),
+        ["empty", "empty/dir", "empty/dir/inner", "empty/moved"]
+    );
+}
+
+#[test]
+fn a_directory_sas_covers_its_directory_alone() {
+    let location = TempDir::new().unwrap();
+    let server = start(&location, &[]);
+    fill(&server);
+    let fields = [("sr", "d"), ("sdd", "1"), ("sp", "rwdlcam")];
+    let sas = service_sas(Service::Blob, "fs/dir", &fields).sign();
+    let sas = sas.trim_start_matches('?');
+    let send = |request: Request| request.credited(sas).send(&server);
+    send(blob("GET", "/fs/dir/inner")).is(200);
+    send(blob("GET", "/fs?resource=filesystem&recursive=true&directory=dir")).is(200);
+    send(blob("PUT", "/fs/dir/new?resource=file")).is(201);
+    send(rename("dir/new", "dir/renamed")).is(201);
+    for request in [
+        blob("GET", "/fs/file"),
+        blob("GET", "/fs?resource=filesystem&recursive=true"),
+        blob("GET", "/fs?resource=filesystem&recursive=true&directory=empty"),
+        blob("PUT", "/fs/dirs/new?resource=file"),
+        rename("file", "dir/stolen"),
+        rename("dir/inner", "stolen"),
+        // The directory is a parameter of listings alone.
+        blob("DELETE", "/fs?resource=filesystem&directory=dir"),
+        blob("PATCH", "/fs?action=setAccessControlRecursive&mode=set&directory=dir")
+            .header("x-ms-acl", ACL),
+    ] {
+        let target = request.target().to_owned();
+        assert_eq!(send(request).status, 403, "{target}");
+    }
+    assert_eq!(blob("GET", "/fs/file").send(&server).status, 200);
+}
+
+#[test]
+fn the_rights_of_a_bearer_are_those_of_the_paths() {
+    let location = TempDir::new().unwrap();
+    let owners = format!("--data-owners={BOB}");
+    let server = start(&location, &["--oauth=basic", &owners]);
+    fill(&server);
+    let as_user = |request: Request, user: &str, more: Value| {
+        let mut claims = serde_json::json!({ "oid": user });
+        for (name, value) in more.as_object().unwrap() {
+            claims[name] = value.clone();
+        }
+        request.header("Authorization", &bearer_with(&claims)).send(&server)
+    };
+    let none = || serde_json::json!({});
+    let staff = || serde_json::json!({ "groups": [STAFF] });
+    let role = || serde_json::json!({ "roles": ["Storage Blob Data Owner"] });
+    let refused = |answer: &Response| {
+        let code = answer.header("x-ms-error-code");
+        assert_eq!((answer.status, code), (403, Some("AuthorizationPermissionMismatch")));
+    };
+    let read = || blob("GET", "/fs/file");
+    refused(&as_user(read(), ALICE, none()));
+    as_user(read(), BOB, none()).is(200);
+    as_user(read(), ALICE, role()).is(200);
+    let let_in = |path: &str, acl: &str| {
+        let target = format!("/fs/{path}?action=setAccessControl");
+        blob("PATCH", &target).header("x-ms-acl", acl).send(&server).is(200);
+    };
+    let_in("", "user::rwx,group::r-x,other::--x");
+    let group = format!("user::rw-,group::r--,group:{STAFF}:r--,mask::r--,other::---");
+    let_in("file", &group);
+    refused(&as_user(read(), ALICE, none()));
+    as_user(read(), ALICE, staff()).is(200);
+    let append = || blob("PATCH", "/fs/file?action=append&position=4&flush=true").body("more");
+    refused(&as_user(append(), ALICE, staff()));
+    refused(&as_user(blob("HEAD", "/fs/file?action=checkAccess&fsAction=rw-"), ALICE, staff()));
+    as_user(blob("HEAD", "/fs/file?action=checkAccess&fsAction=r--"), ALICE, staff()).is(200);
+    refused(&as_user(blob("PUT", "/fs/dir/new?resource=file"), ALICE, none()));
+    let_in("dir", &format!("user::rwx,user:{ALICE}:rwx,group::r-x,mask::rwx,other::---"));
+    as_user(blob("PUT", "/fs/dir/new?resource=file"), ALICE, none()).is(201);
+    let owner = blob("HEAD", "/fs/dir/new?action=getAccessControl").send(&server);
+    assert_eq!(owner.header("x-ms-owner"), Some(ALICE));
+    as_user(put("/fs/dir/put", "BlockBlob"), ALICE, none()).is(201);
+    refused(&as_user(blob("GET", "/fs?resource=filesystem&recursive=false"), ALICE, none()));
+    as_user(blob("GET", "/fs?resource=filesystem&recursive=false&directory=dir"), ALICE, none()).is(200);
+    refused(&as_user(rename("dir/new", "taken"), ALICE, none()));
+    as_user(rename("dir/new", "dir/renamed"), ALICE, none()).is(201);
+    refused(&as_user(blob("PUT", "/other?resource=filesystem"), ALICE, none()));
+    refused(&as_user(blob("GET", "/?comp=list"), ALICE, none()));
+    as_user(blob("PUT", "/other?resource=filesystem"), BOB, none()).is(201);
+    as_user(blob("PUT", "/fs/of-bob?resource=file"), BOB, none()).is(201);
+    let owner = blob("HEAD", "/fs/of-bob?action=getAccessControl").send(&server);
+    assert_eq!(owner.header("x-ms-owner"), Some(BOB));
+}
+
+#[test]
+fn a_user_delegation_sas_names_a_user() {
+    let location = TempDir::new().unwrap();
+    let server = start(&location, &["--oauth=basic"]);
+    fill(&server);
+    let key = DelegationKey::from(&server, Service::Blob);
+    let send = |request: Request, user: &[(&'static str, &str)]| {
+        let mut fields = vec![("sr", "c"), ("sp", "rwcl")];
+        fields.extend_from_slice(user);
+        request.credited(&key.sas_at("fs", &fields, "")).send(&server)
+    };
+    send(blob("GET", "/fs/file"), &[]).is(200);
+    send(blob("GET", "/fs/file"), &[("saoid", ALICE), ("scid", BOB)]).is(200);
+    let refused = send(blob("GET", "/fs/file"), &[("suoid", ALICE)]);
+    assert_eq!(refused.header("x-ms-error-code"), Some("AuthorizationPermissionMismatch"));
+    send(blob("PUT", "/fs/of-alice?resource=file"), &[("saoid", ALICE)]).is(201);
+    let owner = blob("HEAD", "/fs/of-alice?action=getAccessControl").send(&server);
+    assert_eq!(owner.header("x-ms-owner"), Some(ALICE));
+    let open = blob("PATCH", "/fs/?action=setAccessControl").header("x-ms-permissions", "rwxr-x--x");
+    open.send(&server).is(200);
+    send(blob("GET", "/fs/of-alice"), &[("suoid", ALICE)]).is(200);
+    assert_eq!(send(blob("GET", "/fs/file"), &[("suoid", ALICE)]).status, 403);
+    assert_eq!(send(blob("GET", "/fs/file"), &[("scid", "junk")]).status, 403);
+}
+
+#[test]
+fn the_blob_protocol_shows_directories() {
+    let location = TempDir::new().unwrap();
+    let server = start(&location, &[]);
+    fill(&server);
+    let marker = put("/fs/made", "BlockBlob").header("x-ms-meta-hdi_isfolder", "true");
+    marker.send(&server).is(201);
+    let head = blob("HEAD", "/fs/made").send(&server);
+    assert_eq!(head.is(200).header("x-ms-resource-type"), Some("directory"));
+    put("/fs/below/made/file", "BlockBlob").send(&server).is(201);
+    let list = |query: &str| {
+        let target = format!("/fs?restype=container&comp=list&{query}");
+        blob("GET", &target).send(&server).is(200).text()
+    };
+    let listed = |text: &str| -> BTreeSet<String> {
+        let parts = text.split("<Name>").skip(1);
+        parts.map(|part| part.split('<').next().unwrap().to_owned()).collect()
+    };
+    let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    let flat = list("include=metadata");
+    let everything = [
+        "below", "below/made", "below/made/file", "dir", "dir/inner", "empty", "file", "made",
+    ];
+    assert_eq!(listed(&flat), set(&everything));
+    assert_eq!(flat.matches("<hdi_isfolder>true</hdi_isfolder>").count(), 5, "{flat}");
+    assert_eq!(flat.matches("<ResourceType>file</ResourceType>").count(), 3, "{flat}");
+    let by_directory = list("delimiter=/");
+    assert_eq!(listed(&by_directory), set(&["below/", "dir/", "empty/", "file", "made/"]));
+    let prefix = by_directory.split("<BlobPrefix>").nth(1).unwrap();
+    assert!(prefix.contains("<Properties><Creation-Time>"), "{prefix}");
+    assert!(prefix.contains("<ResourceType>directory</ResourceType>"), "{prefix}");
+    assert_eq!(listed(&list("showonly=files")), set(&["below/made/file", "dir/inner", "file"]));
+    let directories = set(&["below", "below/made", "dir", "empty", "made"]);
+    assert_eq!(listed(&list("showonly=directories")), directories);
+    let permissions = list("include=permissions");
+    for element in ["<Owner>$superuser</Owner>", "<Group>$superuser</Group>", "<Permissions>rw-r-----</Permissions>"] {
+        assert!(permissions.contains(element), "{permissions}");
+    }
+    assert!(permissions.contains("<Acl>user::rw-,group::r--,other::---</Acl>"), "{permissions}");
+    for (request, status, code) in [
+        (
+            put("/fs/dir", "BlockBlob"),
+            409,
+            "OperationNotSupportedOnDirectory",
+        ),
+        (
+            blob("PUT", "/fs/file?comp=tags")
+                .body("<Tags><TagSet><Tag><Key>a</Key><Value>2</Value></Tag></TagSet></Tags>"),
+            409,
+            "FeatureNotYetSupportedForHierarchicalNamespaceAccounts",
+        ),
+        (
+            put("/fs/tagged", "BlockBlob").header("x-ms-tags", "a=b"),
+            409,
+            "FeatureNotYetSupportedForHierarchicalNamespaceAccounts",
+        ),
+        (
+            put("/fs/file/below", "BlockBlob"),
+            409,
+            "PathConflict",
+        ),
+    ] {
+        let answer = request.send(&server);
+        assert_eq!((answer.status, answer.element("Code").as_deref()), (status, Some(code)), "{answer:?}");
+    }
+    // A deletion by the Blob protocol answers 202, and one by Data Lake Storage 200.
+    assert_eq!(blob("DELETE", "/fs/file").send(&server).status, 202);
+    let dfs = |method: &str, target: &str| blob(method, target).header("Accept", "application/json");
+    assert_eq!(dfs("DELETE", "/fs/dir/inner").send(&server).status, 200);
+    let host = format!("{ACCOUNT}.dfs.localhost:{}", server.ports.blob);
+    let hosted = Request::exactly(Service::Blob, "DELETE", "/fs/made").header("Host", &host);
+    assert_eq!(hosted.send(&server).status, 200);
+}
