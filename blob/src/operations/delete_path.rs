@@ -44,8 +44,11 @@ impl BlobService {
         }
         write.check(condition, conditions, WriteKind::Change)?;
         write.remove_directory(recursive)?;
-        let permanent = write.policy.delete_retention_days.is_none();
-        Ok((BlobDeletion { permanent }, write.commit()?))
+        let deletion = BlobDeletion {
+            permanent: write.deleted_at.is_none(),
+            deletion_id: write.deleted_at,
+        };
+        Ok((deletion, write.commit()?))
     }
 }
 

@@ -403,6 +403,28 @@ fn a_deleted_directory_comes_back_with_all_that_was_in_it() {
     undeleted.wait().unwrap();
     assert_eq!(store.all_paths(), ["a/", "a/b/", "a/b/1"]);
     assert_eq!(store.read("a/b/1").unwrap(), b"1");
+    let deleted = store
+        .service
+        .delete_path(&address("a/b"), true, &Conditions::default());
+    let (deletion, ticket) = deleted.unwrap();
+    ticket.wait().unwrap();
+    store.create_at(PathKind::File, "a/b").unwrap();
+    let id = deletion.deletion_id.unwrap();
+    let listed = store.list(&ListBlobs {
+        prefix: "a/".to_string(),
+        delimiter: "/".to_string(),
+        only_deleted: true,
+        ..ListBlobs::default()
+    });
+    assert!(
+        matches!(&listed.entries[..], [BlobEntry::Blob(listed)] if listed.deletion_id == Some(id))
+    );
+    let undelete = || store.service.undelete_path(&address("a/b"), id);
+    assert_err!(undelete(), Error::BlobAlreadyExists);
+    store.rename("a/b", "a/other").unwrap();
+    undelete().unwrap().1.wait().unwrap();
+    assert_err!(undelete(), Error::BlobNotFound);
+    assert_eq!(store.all_paths(), ["a/", "a/b/", "a/b/1", "a/other"]);
     store.delete_at("a", true).unwrap();
     store.at(at(2 * 24 * 60 * 60)).sweep(100).unwrap();
     assert_eq!(store.rows(&store.service.keyspaces.blobs), 0);
@@ -491,7 +513,7 @@ fn rights_of_callers_are_checked_on_the_way_and_at_the_end() {
     set("open/file", "user::rw-,user:me:r--,group::r--,other::---");
     let me = Caller {
         id: "me".to_string(),
-        groups: Vec::new(),
+        ..Caller::default()
     };
     let mine = |path| BlobAddress {
         caller: Some(&me),

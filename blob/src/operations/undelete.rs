@@ -7,6 +7,7 @@ use crate::keys::History;
 use crate::lease::{Lease, Leased};
 use crate::model::{Blob, BlobAddress, PreviousState};
 use crate::operations::history::{FIRST, HISTORY_STEP};
+use crate::operations::path::Purpose;
 use crate::operations::permit::Action;
 use crate::operations::permit::RecordSlot;
 use crate::operations::write::BlobWrite;
@@ -70,6 +71,24 @@ impl BlobService {
             drop(write.commit()?);
         }
         Ok(None)
+    }
+
+    /// Restores a deleted file or directory of a hierarchical container, a directory with all that
+    /// was in it. `deletion_id` is the one of [`BlobDeletion`] and [`ListedBlob`]. Errors: invalid
+    /// names; `NotHierarchical`; `ContainerNotFound`; `BlobNotFound` if there is nothing to restore;
+    /// `BlobAlreadyExists` if something else has the name; `AuthorizationPermissionMismatch`.
+    ///
+    /// [`BlobDeletion`]: crate::BlobDeletion
+    /// [`ListedBlob`]: crate::ListedBlob
+    pub fn undelete_path(
+        &self,
+        address: &BlobAddress<'_>,
+        deletion_id: SnapshotTime,
+    ) -> Result<(Blob, Ticket)> {
+        let mut write = self.begin_path_write(address, Purpose::WriteAny)?;
+        write.check_hierarchical()?;
+        let blob = write.put_deleted_back(deletion_id)?;
+        Ok((blob, write.commit()?))
     }
 }
 
@@ -197,6 +216,24 @@ impl BlobWrite<'_> {
             self.put(&permit, &blob);
         }
         Ok(())
+    }
+
+    /// Restores the deleted record of this moment as the current one.
+    fn put_deleted_back(&mut self, moment: SnapshotTime) -> Result<Blob> {
+        let place = RecordSlot::Past(History::Deleted, moment);
+        let deleted = self.past(place)?;
+        let deleted = deleted.filter(|blob| {
+            blob.previous_state() == PreviousState::Blob && self.is_restorable(blob)
+        });
+        let mut blob = deleted.ok_or(Error::BlobNotFound)?;
+        if self.current().is_some() {
+            return Err(Error::BlobAlreadyExists);
+        }
+        let permit = self.permit(Action::Restore, place, Some(&blob))?;
+        self.remove(&permit);
+        blob.deleted = None;
+        self.put_back(blob.clone())?;
+        Ok(blob)
     }
 
     fn put_back(&mut self, mut blob: Blob) -> Result<()> {

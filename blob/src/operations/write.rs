@@ -37,6 +37,8 @@ pub(crate) struct BlobWrite<'a> {
     pub(crate) path: Path,
     /// The object id of the caller, who owns what it makes; `None` for a caller with all rights.
     pub(crate) owner: Option<String>,
+    /// The moment by which what the write deleted can be restored.
+    pub(crate) deleted_at: Option<SnapshotTime>,
     /// Whether the write renames or removes a directory.
     pub(crate) moves_directory: bool,
     /// The time of the write, read under the lock that orders the writes to a name.
@@ -255,6 +257,7 @@ impl BlobService {
             key,
             path: Path::default(),
             owner: None,
+            deleted_at: None,
             moves_directory: false,
             now: self.now(),
             current,
@@ -701,6 +704,7 @@ impl<'a> BlobWrite<'a> {
             .past(RecordSlot::Past(History::Deleted, moment))?
             .is_none();
         let moment = if is_free { moment } else { self.new_moment()? };
+        self.deleted_at = Some(moment);
         let place = RecordSlot::Past(History::Deleted, moment);
         let permit = self.permit(Action::Add, place, None)?;
         self.put(&permit, &blob);
