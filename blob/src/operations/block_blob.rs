@@ -349,6 +349,12 @@ impl BlobWrite<'_> {
             return Ok((Content::Whole, file));
         }
         let _ = self.retire(RetireReason::Overwritten)?;
+        self.put_block_of_body(body)
+    }
+
+    /// Writes a body as a list of one block in a new file.
+    pub(super) fn put_block_of_body(&mut self, body: Uploaded) -> Result<(Content, File)> {
+        let length = body.length;
         let file = self.new_file();
         if length == 0 {
             return Ok((Content::Blocks { count: 0 }, file));

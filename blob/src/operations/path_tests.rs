@@ -323,6 +323,148 @@ fn a_rename_onto_something_replaces_it_or_moves_into_it() {
 }
 
 #[test]
+fn a_file_moves_to_another_container_and_a_directory_does_not() {
+    let store = lake();
+    let second = ContainerSettings {
+        hierarchical: true,
+        ..ContainerSettings::default()
+    };
+    for (name, settings) in [("second", second), ("flat", ContainerSettings::default())] {
+        let made = store
+            .create_container_with(ACCOUNT, name, settings)
+            .unwrap();
+        made.1.wait().unwrap();
+    }
+    store.put("d/f", b"body").unwrap();
+    let rename = |source: BlobAddress<'_>, destination: BlobAddress<'_>| {
+        let renamed = store.rename_path(&source, &destination, &RenamePath::default())?;
+        Ok(renamed.1.wait()?)
+    };
+    rename(address("d/f"), in_container("second", "g")).unwrap();
+    assert_eq!(store.all_paths(), ["d/"]);
+    let none = Conditions::default();
+    let body = |name| {
+        store
+            .get_blob(&in_container("second", name), None, &none)
+            .unwrap()
+            .body
+    };
+    assert_eq!(drain(body("g"), 1000), b"body");
+    let upload = store.upload(UploadKind::PutBlock, b"!");
+    let appended = store.append_data(&in_container("second", "g"), 4, upload, &none);
+    appended.unwrap().1.wait().unwrap();
+    assert_err!(
+        rename(in_container("second", "g"), address("back")),
+        Error::FeatureNotSupportedInHierarchy { .. }
+    );
+    let flush = FlushData {
+        position: 5,
+        ..FlushData::default()
+    };
+    store
+        .flush_data(&in_container("second", "g"), &flush)
+        .unwrap()
+        .1
+        .wait()
+        .unwrap();
+    rename(in_container("second", "g"), address("back")).unwrap();
+    assert_eq!(store.read("back").unwrap(), b"body!");
+    assert_err!(
+        rename(address("d"), in_container("second", "d")),
+        Error::FeatureNotSupportedInHierarchy { .. }
+    );
+    assert_err!(
+        rename(address("back"), in_container("flat", "d")),
+        Error::NotHierarchical
+    );
+    for container in ["second", "flat"] {
+        store
+            .delete_container(ACCOUNT, container, &none)
+            .unwrap()
+            .wait()
+            .unwrap();
+    }
+    while store.sweep(100).unwrap().steps > 0 {}
+    assert_eq!(store.read("back").unwrap(), b"body!");
+    store.delete_at("back", false).unwrap();
+    while store.sweep(100).unwrap().steps > 0 {}
+    assert_eq!(store.filed(), (0, 0));
+    assert_eq!(store.rows(&store.service.keyspaces.references), 0);
+}
+
+#[test]
+fn a_copy_from_a_flat_container_is_appended_to() {
+    let store = lake();
+    store.create("flat").unwrap();
+    let source = in_container("flat", "s");
+    store
+        .put_blob(&source, store.put_request(b"whole"))
+        .unwrap()
+        .1
+        .wait()
+        .unwrap();
+    let copied = store
+        .copy_blob(&source, &address("a/copy"), CopyBlob::default())
+        .unwrap();
+    copied.1.wait().unwrap();
+    let before = store.properties("a/copy").unwrap();
+    store.append_at("a/copy", 5, b" more").unwrap();
+    assert_eq!(store.properties("a/copy").unwrap().etag, before.etag);
+    store.flush_at("a/copy", 10, false).unwrap();
+    assert_eq!(store.read("a/copy").unwrap(), b"whole more");
+    let none = Conditions::default();
+    store
+        .delete_container(ACCOUNT, "flat", &none)
+        .unwrap()
+        .wait()
+        .unwrap();
+    store.delete_at("a", true).unwrap();
+    while store.sweep(100).unwrap().steps > 0 {}
+    assert_eq!(store.filed(), (0, 0));
+}
+
+#[test]
+fn a_rename_and_a_deletion_write_as_little_for_many_files_as_for_few() {
+    let store = lake();
+    let written = |files: usize| {
+        for file in 0..files {
+            store.put(&format!("d/sub/{file}"), b"1").unwrap();
+        }
+        let bytes = || store.service.db.stats().put_bytes;
+        let before = bytes();
+        store.rename("d", "e").unwrap();
+        store.delete_at("e", true).unwrap();
+        bytes() - before
+    };
+    let (few, many) = (written(10), written(2000));
+    assert_eq!(many, few);
+    assert!(few < 2000, "{few} bytes");
+}
+
+#[test]
+fn directories_have_leases_metadata_and_headers() {
+    let store = lake();
+    store.put("d/f", b"1").unwrap();
+    let (none, leased) = (Conditions::default(), leased_by(0xA));
+    let metadata = pairs(&[("a", "b")]);
+    let set = store.set_blob_metadata(&address("d"), metadata.clone(), &none);
+    set.unwrap().1.wait().unwrap();
+    assert_eq!(store.properties("d").unwrap().metadata, metadata);
+    store.lease("d", SECONDS_15, at(0)).unwrap();
+    assert_err!(store.delete_at("d", true), Error::LeaseIdMissing);
+    assert_err!(store.rename("d", "e"), Error::LeaseIdMissing);
+    store.put("d/g", b"2").unwrap();
+    store.delete("d/f").unwrap();
+    let deleted = store.delete_path(&address("d"), true, &leased).unwrap();
+    deleted.1.wait().unwrap();
+    assert_eq!(store.all_paths(), [""; 0]);
+    let root = store.set_blob_metadata(&address(""), metadata.clone(), &none);
+    root.unwrap().1.wait().unwrap();
+    assert_eq!(store.properties("").unwrap().metadata, metadata);
+    assert_eq!(store.all_paths(), [""; 0]);
+}
+
+#[test]
 fn a_rename_takes_snapshots_lease_and_expiry_along() {
     let store = lake();
     store.put("d/f", b"old").unwrap();

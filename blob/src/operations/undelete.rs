@@ -53,7 +53,7 @@ impl BlobService {
             any: false,
         };
         for step in 0..steps_max {
-            let mut write = self.begin_write(address)?;
+            let mut write = self.begin_path_write(address, Purpose::WriteAny)?;
             let is_done = write.undelete_step(&mut undeletion)?;
             if is_done && !undeletion.any && !write.has_current_or_version()? {
                 return Err(Error::BlobNotFound);
@@ -201,7 +201,8 @@ impl BlobWrite<'_> {
 
     /// Restores a deleted blob that does not become the current one, as a snapshot.
     fn put_older(&mut self, older: Option<SnapshotTime>) -> Result<()> {
-        let Some(moment) = older else {
+        // In a hierarchical container it stays deleted, and has a deletion id.
+        let Some(moment) = older.filter(|_| !self.container.hierarchical) else {
             return Ok(());
         };
         let place = RecordSlot::Past(History::Deleted, moment);

@@ -531,6 +531,11 @@ impl<'a> BlobWrite<'a> {
         self.files.add(layer);
     }
 
+    /// Notes that a record of another container no longer names the file of a shared layer.
+    pub(crate) fn unname_shared_file_of(&mut self, home: u128, layer: &Layer) {
+        self.files.remove_shared_of(home, layer);
+    }
+
     /// Notes that a record no longer names the layer's file. Drops the file if no record names it.
     pub(crate) fn unname_file(&mut self, layer: &Layer) {
         let mut rows = FileRows::new(&self.service.keyspaces, self.transaction.batch());
