@@ -58,6 +58,8 @@ mod path;
 #[cfg(test)]
 mod path_model_tests;
 #[cfg(test)]
+mod path_rights_tests;
+#[cfg(test)]
 mod path_tests;
 mod pending_copy;
 pub(crate) mod permit;
