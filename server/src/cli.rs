@@ -128,6 +128,11 @@ pub struct Cli {
     )]
     pub accounts_file: Option<PathBuf>,
 
+    /// Give all accounts, or those named, a hierarchical namespace: directories that are real, and
+    /// Data Lake Storage
+    #[arg(long, alias = "enableHierarchicalNamespace", value_name = "ACCOUNTS", num_args = 0..=1, default_missing_value = "true", require_equals = true, help_heading = "Storage")]
+    pub hns: Option<String>,
+
     /// Containers to make at start in the first account, if they are not there
     #[arg(
         long,
@@ -360,6 +365,16 @@ pub struct Cli {
     /// No container shows anything to callers without credentials, whatever its own settings say
     #[arg(long = "no-public-access", help_heading = "Rights")]
     pub no_public_access: bool,
+
+    /// Bearers of tokens who may do everything in a hierarchical namespace, by the object ids of
+    /// users or groups (* for all); the rights of others are those that paths give them
+    #[arg(
+        long = "data-owners",
+        value_name = "IDS",
+        value_delimiter = ',',
+        help_heading = "Rights"
+    )]
+    pub data_owners: Vec<String>,
 
     /// Refuse account keys and what is signed with them: only bearer tokens and their SAS are taken
     #[arg(long = "no-shared-key", requires = "oauth", help_heading = "Rights")]
@@ -634,7 +649,10 @@ impl Cli {
         if self.export_on_exit && !is_archive {
             return Err("--export-on-exit needs an --import that ends with .tar.zst".to_owned());
         }
-        self.listed_accounts()?;
+        if !self.data_owners.is_empty() && self.oauth.is_none() && !self.https {
+            return Err("--data-owners are bearers of tokens: add --oauth basic".to_owned());
+        }
+        self.with_hierarchy(self.listed_accounts()?)?;
         cors::rule_at_start(&self.cors)?;
         self.check_ports(services)?;
         self.initial_resources().check()
@@ -714,11 +732,24 @@ impl Cli {
                 .map_err(|error| at(format!("cannot read it: {error}")))?;
             let lines = text.lines().filter(|line| !line.starts_with('#'));
             let accounts = Accounts::parse(&lines.collect::<Vec<_>>().join(";")).map_err(at)?;
-            return Ok(accounts.path_style_only(self.path_style_only));
+            return self.with_hierarchy(accounts);
         }
-        Ok(self
-            .listed_accounts()?
-            .path_style_only(self.path_style_only))
+        self.with_hierarchy(self.listed_accounts()?)
+    }
+
+    /// The accounts with the settings that other flags give them. The error is a sentence.
+    fn with_hierarchy(&self, accounts: Accounts) -> Result<Accounts, String> {
+        let accounts = accounts.path_style_only(self.path_style_only);
+        let Some(names) = self.hns.as_deref().map(str::trim) else {
+            return Ok(accounts);
+        };
+        let names: Vec<_> = match names.to_ascii_lowercase().as_str() {
+            "false" | "0" | "no" | "off" => return Ok(accounts),
+            "true" | "1" | "yes" | "on" => Vec::new(),
+            _ => names.split(',').map(|name| name.trim().to_owned()).collect(),
+        };
+        let at = |reason| format!("--hns: {reason}");
+        accounts.with_hierarchy(&names).map_err(at)
     }
 
     /// The accounts of `--accounts`, or the well-known one. The error is a sentence.

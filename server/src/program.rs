@@ -121,15 +121,11 @@ fn advice(words: &[String], refused: ErrorKind) -> Option<String> {
 
 /// Flags of changes that are proposed for Azurite and in none of its versions, by their beginnings,
 /// and what there is instead.
-const PROPOSALS: [(&str, &str); 3] = [
+const PROPOSALS: [(&str, &str); 2] = [
     (
         "--accountConfig",
         "There is no file with the settings of accounts. --accounts-file has names and keys; --blob-versioning, --container-retention, \
          --no-public-access and --no-shared-key are set for all accounts.",
-    ),
-    (
-        "--enableHierarchicalNamespace",
-        "Accounts have a flat namespace: the Blob service is served, and no endpoint of Data Lake Storage.",
     ),
     (
         "--blobEventCapture",
@@ -268,7 +264,6 @@ mod tests {
         for (word, part) in [
             ("--accountConfig", "--accounts-file"),
             ("--accountConfigPath=accounts.json", "--accounts-file"),
-            ("--enableHierarchicalNamespace", "flat namespace"),
             ("--blobEventCapture", "lazurite requests"),
             ("--blobEventCapturePath=events", "lazurite requests"),
         ] {

@@ -694,6 +694,7 @@ fn store_settings(
         allowed_hosts: cli.allowed_hosts.clone(),
         loose: cli.loose,
         public_access: !cli.no_public_access,
+        data_owners: cli.data_owners.clone(),
         blob_versioning: cli.blob_versioning,
         container_retention_days: cli.container_retention,
         log_interval: Duration::from_secs(cli.log_interval.into()),

@@ -4,7 +4,7 @@ use arc_swap::{ArcSwap, Guard};
 use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, LazyLock};
@@ -120,6 +120,8 @@ impl From<Vec<Vec<u8>>> for Decoded {
 /// The accounts with one or two keys each. The keys may be replaced while the server uses them.
 pub struct Accounts {
     keys: BTreeMap<String, ArcSwap<Decoded>>,
+    /// The accounts with a hierarchical namespace (`--hns`).
+    hierarchical: BTreeSet<String>,
     /// The account is always the first path segment, never a label of the host
     /// (`--disableProductStyleUrl`).
     pub path_style_only: bool,
@@ -156,6 +158,7 @@ impl Accounts {
         }
         Ok(Accounts {
             keys,
+            hierarchical: BTreeSet::new(),
             path_style_only: false,
         })
     }
@@ -172,6 +175,29 @@ impl Accounts {
             path_style_only,
             ..self
         }
+    }
+
+    /// Gives these accounts a hierarchical namespace; all accounts if `names` is empty. Error, as a
+    /// sentence: a name is of no account.
+    pub fn with_hierarchy(self, names: &[String]) -> Result<Accounts, String> {
+        if let Some(unknown) = names.iter().find(|name| !self.keys.contains_key(*name)) {
+            return Err(format!("there is no account \"{unknown}\""));
+        }
+        let hierarchical = if names.is_empty() {
+            self.keys.keys().cloned().collect()
+        } else {
+            names.iter().cloned().collect()
+        };
+        Ok(Accounts {
+            hierarchical,
+            ..self
+        })
+    }
+
+    /// Whether an account has a hierarchical namespace: new containers of it have directories, and
+    /// it serves Data Lake Storage.
+    pub fn is_hierarchical(&self, account: &str) -> bool {
+        self.hierarchical.contains(account)
     }
 
     /// The account that `name` addresses; `None` if there is no such account.
@@ -345,6 +371,22 @@ mod tests {
         assert_eq!(*accounts.keys("one"), [vec![3, 4, 5]]);
         assert!(accounts.replace_keys(&Accounts::development()).is_err());
         assert_eq!(format!("{accounts:?}"), r#"["one", "two"]"#);
+    }
+
+    #[test]
+    fn a_hierarchical_namespace_is_given_to_all_accounts_or_by_name() {
+        let hierarchical = |names: &[&str]| {
+            let names: Vec<_> = names.iter().map(|name| name.to_string()).collect();
+            let accounts = Accounts::parse("one:AAEC;two:AA").unwrap();
+            let accounts = accounts.with_hierarchy(&names)?;
+            Ok(["one", "two"].map(|name| accounts.is_hierarchical(name)))
+        };
+        assert_eq!(hierarchical(&[]), Ok([true, true]));
+        assert_eq!(hierarchical(&["two"]), Ok([false, true]));
+        let refusal = Err("there is no account \"three\"".to_owned());
+        assert_eq!(hierarchical(&["one", "three"]), refusal);
+        let flat = Accounts::parse("one:AAEC").unwrap();
+        assert!(!flat.is_hierarchical("one"));
     }
 
     #[test]

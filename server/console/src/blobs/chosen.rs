@@ -127,7 +127,7 @@ impl Items for Selected {
                         etag,
                     })
                 }
-                BlobEntry::Prefix(_) => None,
+                BlobEntry::Prefix(_) | BlobEntry::Directory(_) => None,
             });
             let items: Vec<_> = items.collect();
             if !items.is_empty() {

@@ -32,7 +32,7 @@ pub fn read(blobs: &BlobService, place: &Place<'_>, name: &str) -> Result<Vec<Li
     let page = blobs.list_blobs(stored(place.account), place.container, &request)?;
     let listed = page.entries.into_iter().filter_map(|entry| match entry {
         BlobEntry::Blob(listed) => Some(listed),
-        BlobEntry::Prefix(_) => None,
+        BlobEntry::Prefix(_) | BlobEntry::Directory(_) => None,
     });
     Ok(listed.take_while(|listed| listed.name == name).collect())
 }

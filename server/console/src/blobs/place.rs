@@ -29,6 +29,7 @@ impl<'a> Place<'a> {
             container: self.container,
             blob,
             state,
+            caller: None,
         }
     }
 

@@ -248,7 +248,7 @@ fn nothing(view: &View) -> &'static str {
 fn entry_row(place: &Place<'_>, view: &View, entry: &BlobEntry) -> Markup {
     html! {
         @match entry {
-            BlobEntry::Prefix(name) => tr {
+            BlobEntry::Prefix(name) | BlobEntry::Directory(ListedBlob { name, .. }) => tr {
                 (selection::cell(&serde_json::json!([name]).to_string(), name))
                 td { a.directory href=(view.path(place, name, "")) { (shown_name(name, view)) } }
                 td.number {} td { "directory" } td {}

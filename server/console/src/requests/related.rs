@@ -168,7 +168,7 @@ fn blobs(console: &Console, account: &str, container: &str, prefix: &str) -> Res
         .list_blobs(account, container, &request)?;
     let names = page.entries.into_iter().filter_map(|entry| match entry {
         BlobEntry::Blob(listed) => Some(listed.name),
-        BlobEntry::Prefix(_) => None,
+        BlobEntry::Prefix(_) | BlobEntry::Directory(_) => None,
     });
     Ok(names.collect())
 }

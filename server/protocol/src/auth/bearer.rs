@@ -40,6 +40,9 @@ const CHALLENGE_VERSION_MIN: &str = "2019-12-12";
 /// client for Python.
 const CHALLENGE_VERSION_MIN_OF_TABLE: &str = "2020-12-06";
 const SEE_CHALLENGE: &str = "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.";
+/// The role whose holders may do everything in a hierarchical namespace. Source: Access control
+/// model in Azure Data Lake Storage, "Role-based access control (Azure RBAC)".
+pub const DATA_OWNER: &str = "Storage Blob Data Owner";
 /// The id that stands for an absent claim.
 const NO_ID: &str = "00000000-0000-0000-0000-000000000000";
 
@@ -48,6 +51,10 @@ const NO_ID: &str = "00000000-0000-0000-0000-000000000000";
 pub struct Bearer {
     pub object_id: String,
     pub tenant_id: String,
+    /// The object ids of the bearer's groups.
+    pub groups: Vec<String>,
+    /// Whether the token has the role [`DATA_OWNER`].
+    pub is_data_owner: bool,
 }
 
 /// Checks protocol, API version, form, times, issuer, audience and ids, in this order. No signature
@@ -89,9 +96,15 @@ fn read(context: &Context, claims: &Value) -> std::result::Result<Bearer, &'stat
         return Err("The token's oid or tid has a control character.");
     }
     let id = |name: &str| text(name).unwrap_or(NO_ID).to_owned();
+    let list = |name: &str| {
+        let list = claims.get(name).and_then(Value::as_array);
+        list.into_iter().flatten().filter_map(Value::as_str)
+    };
     Ok(Bearer {
         object_id: id("oid"),
         tenant_id: id("tid"),
+        groups: list("groups").map(str::to_owned).collect(),
+        is_data_owner: list("roles").any(|role| role == DATA_OWNER),
     })
 }
 
@@ -233,6 +246,11 @@ pub mod tests {
     fn a_token_names_its_bearer() {
         let bearer = verify(&secure(), &token(&good())).unwrap();
         assert_eq!((&*bearer.object_id, &*bearer.tenant_id), ("a", "b"));
+        assert_eq!((bearer.groups.len(), bearer.is_data_owner), (0, false));
+        let groups = with("groups", json!(["g", "h"]));
+        assert_eq!(verify(&secure(), &token(&groups)).unwrap().groups, ["g", "h"]);
+        let role = with("roles", json!([DATA_OWNER]));
+        assert!(verify(&secure(), &token(&role)).unwrap().is_data_owner);
         for (name, value) in [
             ("aud", json!("https://storage.azure.com")),
             ("aud", json!("e406a681-f3d4-42a8-90b6-c2b029497af1")),

@@ -8,7 +8,9 @@ use crate::auth::signature::{failed, verify as signature_is_good};
 use crate::date;
 use crate::request::blob_names::{blob_names, blob_names_as_sent};
 use crate::request::context::{ApiVersion, Context, Query, ServiceKind, decode};
+use crate::request::data_lake::normalized;
 use crate::response::error::{Failure, Result, common};
+use axum::http::Method;
 use lazurite_base::policies::StoredPolicy;
 use lazurite_blob::Guid;
 use std::borrow::Cow;
@@ -45,6 +47,11 @@ pub struct Grant {
     pub resource_types: String,
     /// Blob SAS: true if it covers one blob (or snapshot or version), not a container or directory.
     pub one_blob: bool,
+    /// The object id of the user whose rights on paths are checked: `suoid`.
+    pub checked_user: Option<String>,
+    /// The object id of the user whom the signer has authorized: `saoid`. New paths belong to this
+    /// user.
+    pub authorized_user: Option<String>,
     /// Whether the signature covers the parameters that override response headers.
     pub signs_response_headers: bool,
     /// Table service SAS: `tn`, in lower case.
@@ -287,21 +294,21 @@ impl<'a> Sas<'a> {
         }
     }
 
-    /// Checks the user that the SAS names. With `saoid`, the signer vouches for the user's rights.
-    /// With `suoid`, the service would have to check them, which is not supported. Source: Create a
-    /// user delegation SAS, "Specify a signed object ID".
-    fn check_agent(&self) -> Result<()> {
-        let (vouched, checked) = (self.optional("saoid"), self.optional("suoid"));
-        if vouched.is_some() && checked.is_some() {
-            return Err(failed("saoid and suoid exclude each other."));
+    /// Checks the ids that the SAS names. With `saoid`, the signer vouches for the user's rights.
+    /// With `suoid`, the rights that the user has on the path are checked too. `scid` is for the
+    /// logs of the signer. Source: Create a user delegation SAS, "Specify a signed object ID".
+    fn check_agent(&self, context: &Context) -> Result<()> {
+        for name in ["saoid", "suoid", "scid"] {
+            let id = self.optional(name);
+            if id.is_some_and(|id| Guid::parse(&id).is_none()) {
+                return Err(failed(format!("{name} is not a GUID.")));
+            }
         }
-        if checked.is_some() {
-            return Err(failed(
-                "suoid asks for a check of the user's POSIX rights, which blobs have only in a hierarchical namespace.",
-            ));
-        }
-        match vouched {
-            Some(id) if Guid::parse(&id).is_none() => Err(failed("saoid is not a GUID.")),
+        match (self.optional("saoid"), self.optional("suoid")) {
+            (Some(_), Some(_)) => Err(failed("saoid and suoid exclude each other.")),
+            (None, Some(_)) if !context.hierarchical => Err(failed(
+                "suoid asks for a check of the user's POSIX rights, which blobs have only in a hierarchical namespace: start Lazurite with --hns.",
+            )),
             _ => Ok(()),
         }
     }
@@ -336,7 +343,7 @@ impl<'a> Sas<'a> {
         // valid after its key expires. Source: Create a user delegation SAS for a container or
         // blob.
         check_times(Some(start), expiry, context.system_now)?;
-        self.check_agent()?;
+        self.check_agent(context)?;
         let user = self.optional("sduoid");
         let tenant = self.optional("skdutid");
         let is_user = |bearer: &Bearer| {
@@ -375,6 +382,8 @@ impl<'a> Sas<'a> {
             services: self.field("ss").into_owned(),
             resource_types: self.field("srt").into_owned(),
             one_blob: matches!(&*self.field("sr"), "b" | "bs" | "bv"),
+            checked_user: owned("suoid").filter(|_| self.kind == Kind::UserDelegation),
+            authorized_user: owned("saoid").filter(|_| self.kind == Kind::UserDelegation),
             signs_response_headers: match self.kind {
                 Kind::Account => false,
                 Kind::Service => self.version.is_at_least(OVERRIDES_VERSION_MIN),
@@ -658,7 +667,13 @@ impl Names {
         of_blob: impl Fn(&Context) -> Result<(String, String)>,
     ) -> Result<Names> {
         let (container, blob) = match context.service {
-            ServiceKind::Blob => of_blob(context)?,
+            ServiceKind::Blob => {
+                let (container, blob) = of_blob(context)?;
+                match listed_directory(context) {
+                    Some(directory) if blob.is_empty() => (container, directory),
+                    _ => (container, blob),
+                }
+            }
             ServiceKind::Queue => {
                 let path = decode(&context.resource);
                 let queue = path.split('/').next().unwrap_or_default();
@@ -668,6 +683,15 @@ impl Names {
         };
         Ok(Names { container, blob })
     }
+}
+
+/// The directory whose paths a request lists: a SAS for the directory covers the listing, and no
+/// other operation on the file system. Source: Create a service SAS, "Specify the directory depth".
+fn listed_directory(context: &Context) -> Option<String> {
+    let resource = context.query.get("resource")?;
+    let lists = context.method == Method::GET && resource.eq_ignore_ascii_case("filesystem");
+    let directory = context.query.get("directory").filter(|_| lists)?;
+    Some(normalized(&directory))
 }
 
 fn is_given(text: impl AsRef<str>) -> bool {

@@ -331,6 +331,8 @@ fn a_user_delegation_sas_lives_within_its_key_and_serves_its_service() {
 fn a_sas_for_one_user_needs_a_token_of_that_user() {
     let for_one = |token: &str| format!("{token}&sduoid=user&skdutid=home");
     let bearer = |object: &str, tenant: &str| Bearer {
+        groups: Vec::new(),
+        is_data_owner: false,
         object_id: object.to_owned(),
         tenant_id: tenant.to_owned(),
     };

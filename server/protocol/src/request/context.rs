@@ -12,6 +12,7 @@ pub use crate::service_kind::ServiceKind;
 use crate::accounts::{Accounts, name_of_fork};
 use crate::headers::RequestHeaders;
 use crate::request::address::{address, no_account};
+use crate::request::data_lake;
 use crate::response::common_headers::VERSION;
 use crate::response::error::{Failure, Result, common};
 use axum::http::header::{CONNECTION, HOST, HeaderMap, HeaderValue};
@@ -73,6 +74,10 @@ pub struct Context {
     pub target: Uri,
     /// The path as sent: percent-encoded, with the account in path style.
     pub raw_path: String,
+    /// Whether the request speaks the protocol of Data Lake Storage.
+    pub speaks_data_lake: bool,
+    /// Whether the account has a hierarchical namespace.
+    pub hierarchical: bool,
     /// The account's name, without the `-secondary` suffix and the fork.
     pub account: String,
     /// The fork of the store, if the account's name selects one.
@@ -122,6 +127,11 @@ impl Context {
         let path = parts.uri.path();
         let address = address(service, accounts, host, path)
             .ok_or_else(|| no_account(accounts, host, path, peer.ip()))?;
+        let headers = RequestHeaders::from(parts.headers);
+        let hierarchical = accounts.is_hierarchical(&address.account);
+        let speaks_data_lake = service == ServiceKind::Blob
+            && (data_lake::mark(&parts.method, &query, &headers).is_some()
+                || hierarchical && data_lake::is_meant(&parts.method, &query, &headers));
         let scheme = if secure { "https://" } else { "http://" };
         let base_url = if address.path_style {
             [scheme, host, "/", &address.account_as_sent].concat()
@@ -137,11 +147,13 @@ impl Context {
             secure,
             request_id,
             method: parts.method,
-            headers: parts.headers.into(),
+            headers,
             version,
             names_version_itself,
             query,
             target: parts.uri,
+            speaks_data_lake,
+            hierarchical,
             account: address.account,
             fork: address.fork,
             secondary: address.secondary,
@@ -159,6 +171,8 @@ impl Context {
         let query = Query::parse(parts.uri.query().unwrap_or(""))?;
         let version = version(&parts.headers, &query)?;
         let path = parts.uri.path();
+        let headers = RequestHeaders::from(parts.headers.clone());
+        let speaks_data_lake = data_lake::mark(&parts.method, &query, &headers).is_some();
         Ok(Box::new(Context {
             service: arrival.service,
             now: arrival.now,
@@ -168,11 +182,13 @@ impl Context {
             secure: arrival.secure,
             request_id: arrival.request_id.clone(),
             method: parts.method.clone(),
-            headers: parts.headers.clone().into(),
+            headers,
             names_version_itself: version.is_some(),
             version: version.unwrap_or_else(|| self.version.clone()),
             query,
             target: parts.uri.clone(),
+            speaks_data_lake,
+            hierarchical: self.hierarchical,
             raw_path: path.to_owned(),
             account: self.account.clone(),
             fork: self.fork.clone(),
@@ -195,6 +211,11 @@ impl Context {
     /// Whether both requests address the same account of the same store.
     pub fn has_account_of(&self, other: &Context) -> bool {
         self.account == other.account && self.fork == other.fork
+    }
+
+    /// The host of the request and, in path style, the account's name: what clients add paths to.
+    pub fn is_path_style(&self) -> bool {
+        self.raw_path.trim_start_matches('/') != self.resource
     }
 
     /// Whether a response may contain a secret: the peer used HTTPS or is on this machine.

@@ -47,6 +47,7 @@ const REPEATED: Unread = Ignored(
     "The first client for Node repeats the properties of a blob with each append, block, snapshot and page.",
 );
 const ODATA_VERSION: Unread = Ignored("`Accept` decides the format of a response.");
+const OF_PATH: Unread = Ignored("Headers of a blob begin with `x-ms-blob-`.");
 const PERMISSIONS: Unread = Unsupported("Setting permissions of a path");
 const QUERY_OPTION: Unread = Unsupported("A query option of OData");
 
@@ -150,11 +151,18 @@ pub static HEADERS: &[Input] = &[
     input("prefer", Ignored("Only Insert Entity and Create Table return content that can be left out.")),
     // Data Lake Storage.
     input("x-ms-acl", Unsupported("Setting the access control list of a path")),
+    input("x-ms-cache-control", OF_PATH),
+    input("x-ms-content-disposition", OF_PATH),
+    input("x-ms-content-encoding", OF_PATH),
+    input("x-ms-content-language", OF_PATH),
+    input("x-ms-content-md5", OF_PATH),
+    input("x-ms-content-type", OF_PATH),
     input("x-ms-encryption-context", Unsupported("An encryption context of a path")),
     input("x-ms-group", Unsupported("Setting the owning group of a path")),
     input("x-ms-owner", Unsupported("Setting the owner of a path")),
     input("x-ms-permissions", PERMISSIONS),
     input("x-ms-properties", Unsupported("A property list of Data Lake Storage")),
+    input("x-ms-rename-source", Refused),
     input("x-ms-umask", PERMISSIONS),
     input("x-ms-undelete-source", Unsupported("Restoring a deleted path")),
 ];
@@ -181,6 +189,21 @@ pub static PARAMETERS: &[Input] = &[
     input("prevsnapshot", Refused),
     input("snapshot", Refused),
     input("versionid", Refused),
+    // Paths.
+    input("beginFrom", Refused),
+    input("close", Refused),
+    input("continuation", Refused),
+    input("directory", Refused),
+    input("flush", Refused),
+    input("forceFlag", Refused),
+    input("fsAction", Refused),
+    input("maxRecords", Refused),
+    input("mode", Refused),
+    input("paginated", Refused),
+    input("position", Refused),
+    input("recursive", Refused),
+    input("retainUncommittedData", Refused),
+    input("upn", Ignored("Object ids are returned as they were set, since no directory has their names.")),
     // Messages.
     input("messagettl", Refused),
     input("numofmessages", Refused),

@@ -387,6 +387,7 @@ fn address<'a>(account: &'a str, blob: &'a str) -> BlobAddress<'a> {
         container: LOGS_CONTAINER,
         blob,
         state: BlobState::Current,
+        caller: None,
     }
 }
 
@@ -416,7 +417,7 @@ fn remove_old(
         };
         let names = page.entries.iter().filter_map(|entry| match entry {
             BlobEntry::Blob(listed) => Some(&listed.name[..]),
-            BlobEntry::Prefix(_) => None,
+            BlobEntry::Prefix(_) | BlobEntry::Directory(_) => None,
         });
         for name in names {
             if *name >= *kept || removed == REMOVALS_MAX {
@@ -509,7 +510,7 @@ mod tests {
         let page = blobs.list_blobs(ACCOUNT, LOGS_CONTAINER, &ListBlobs::default());
         let entries = page.unwrap().entries.into_iter();
         let name = |entry| match entry {
-            BlobEntry::Blob(listed) => listed.name,
+            BlobEntry::Blob(listed) | BlobEntry::Directory(listed) => listed.name,
             BlobEntry::Prefix(prefix) => prefix,
         };
         entries.map(name).collect()

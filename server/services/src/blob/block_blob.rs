@@ -4,6 +4,7 @@ use crate::blob::checksums::{check_document, claimed, put_checksums};
 use crate::blob::conditions::optional_id;
 use crate::blob::encryption;
 use crate::blob::header_text;
+use crate::blob::lake::{marks_directory, put_directory};
 use crate::blob::request::Request;
 use crate::blob::upload::{check_before_body, is_structured, put_structure, receive};
 use crate::blob::validators::with_validators;
@@ -17,7 +18,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_blob::{
     BlobBlock, BlobHeaders, BlobService, BlockChoice, BlockList, BlockListType, BlockSource,
-    COMMITTED_BLOCKS_MAX, Conditions, PutBlob, PutBlockList, PutBlockOutcome, UploadKind, Written,
+    COMMITTED_BLOCKS_MAX, Checksums, Conditions, PutBlob, PutBlobOutcome, PutBlockList,
+    PutBlockOutcome, UploadKind, Written,
 };
 use lazurite_protocol::request::context::Context;
 use lazurite_protocol::request::metadata::metadata;
@@ -40,9 +42,20 @@ pub async fn put_blob(request: Request, body: RequestBody) -> Result<Response<Bo
     let (metadata, create_only) = (metadata(&request.context)?, request.is_create_only());
     let settings = settings(&request)?;
     let structured = is_structured(&request);
+    let makes_directory = request.context.hierarchical && marks_directory(&metadata);
     check_before_body(&request, &body, UploadKind::PutBlob, &conditions).await?;
     let upload = receive(&request, body, UploadKind::PutBlob).await?;
     let call = move |blobs: &BlobService, r: &Request| {
+        if makes_directory && upload.length() == 0 {
+            match put_directory(blobs, r, &headers, &metadata, &conditions) {
+                Err(lazurite_blob::Error::NotHierarchical) => {}
+                outcome => {
+                    let (written, ticket) = outcome?;
+                    let checksums = Checksums::default();
+                    return Ok((PutBlobOutcome { written, checksums }, ticket));
+                }
+            }
+        }
         let put = PutBlob {
             upload,
             headers,

@@ -14,17 +14,26 @@ use crate::blob::lease::put_lease;
 use crate::blob::validators::with_validators;
 use axum::body::Body;
 use axum::http::Response;
-use lazurite_blob::{Container, ContainerSettings, PublicAccess, SnapshotTime, Written};
+use lazurite_blob::{
+    Container, ContainerSettings, Metadata, PublicAccess, SnapshotTime, Written,
+};
 use lazurite_protocol::policies;
 
 pub async fn create_container(request: Request) -> Result<Response<Body>> {
+    let metadata = metadata(&request.context)?;
+    create(request, metadata).await
+}
+
+/// Creates a container with this metadata.
+pub async fn create(request: Request, metadata: Metadata) -> Result<Response<Body>> {
     let (default, denies) = encryption::scope_of_container(&request.context)?;
     let settings = ContainerSettings {
         public_access: public_access(&request)?,
-        metadata: metadata(&request.context)?,
+        metadata,
         default_encryption_scope: default,
         deny_encryption_scope_override: denies,
         immutable_versions: false,
+        hierarchical: request.context.hierarchical,
     };
     if let Some(meter) = request.state.services.meter() {
         meter.check_free(Named::Container, request.account(), &request.container)?;
@@ -65,7 +74,7 @@ pub async fn get_container_properties(request: Request) -> Result<Response<Body>
 
 /// Reads the container. Errors: there is no such container, or the request has a lease id that is
 /// not the id of the container's lease.
-async fn read(request: Request) -> Result<Container> {
+pub async fn read(request: Request) -> Result<Container> {
     let lease_id = request.conditions()?.lease_id;
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
         let container = blobs.get_container_properties(r.account(), &r.container)?;
@@ -76,7 +85,13 @@ async fn read(request: Request) -> Result<Container> {
 }
 
 pub async fn set_container_metadata(request: Request) -> Result<Response<Body>> {
-    let (conditions, metadata) = (request.conditions()?, metadata(&request.context)?);
+    let metadata = metadata(&request.context)?;
+    set_metadata(request, metadata).await
+}
+
+/// Replaces the metadata of a container.
+pub async fn set_metadata(request: Request, metadata: Metadata) -> Result<Response<Body>> {
+    let conditions = request.conditions()?;
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
         blobs.set_container_metadata(r.account(), &r.container, metadata, &conditions)
     };
@@ -173,7 +188,7 @@ pub fn access_text(access: PublicAccess) -> Option<&'static str> {
     }
 }
 
-fn validators(container: &Container) -> Written {
+pub fn validators(container: &Container) -> Written {
     Written {
         etag: container.etag,
         last_modified: container.last_modified,

@@ -6,28 +6,8 @@
 
 use axum::http::Method;
 use lazurite_protocol::request::context::Context;
+use lazurite_protocol::request::data_lake::mark;
 use lazurite_protocol::response::error::{Failure, Result};
-
-/// Parameters that mark a request of Data Lake Storage, whatever its `comp`.
-const PARAMETERS: [&str; 2] = ["resource", "action"];
-
-/// Parameters of operations on paths. They identify Data Lake Storage only without `comp` and
-/// `restype`, which its requests never have.
-const PATH_PARAMETERS: [&str; 13] = [
-    "recursive",
-    "paginated",
-    "continuation",
-    "directory",
-    "beginFrom",
-    "mode",
-    "position",
-    "flush",
-    "close",
-    "retainUncommittedData",
-    "maxRecords",
-    "forceFlag",
-    "fsAction",
-];
 
 /// The advice in a refusal: what to use in place of Data Lake Storage.
 const INSTEAD: &str = "Clients for blobs work: a file system is a container, a file is a blob, and listings by prefix and delimiter show \
@@ -39,11 +19,14 @@ pub fn refuse(context: &Context) -> Result<()> {
         let reason = "The account has no hierarchical namespace.";
         return Err(Failure::parameter("action", "getAccessControl", reason));
     }
-    match feature(context) {
-        Some(feature) => Err(
-            Failure::unsupported(format!("Data Lake Storage (here: {feature})"))
-                .with("ExtendedErrorDetail", INSTEAD),
-        ),
+    match mark(&context.method, &context.query, &context.headers) {
+        Some(mark) => {
+            let message = format!(
+                "The account has no hierarchical namespace, so it does not serve Data Lake Storage (here: {mark}). Start Lazurite with \
+                 --hns."
+            );
+            Err(Failure::new(501, "NotImplemented", message).with("ExtendedErrorDetail", INSTEAD))
+        }
         None => Ok(()),
     }
 }
@@ -53,32 +36,6 @@ pub fn refuse(context: &Context) -> Result<()> {
 fn is_question_about_hierarchy(context: &Context) -> bool {
     let action = context.query.get("action").unwrap_or_default();
     context.method == Method::HEAD && action.eq_ignore_ascii_case("getAccessControl")
-}
-
-/// The feature of Data Lake Storage that a request uses, if any.
-fn feature(context: &Context) -> Option<String> {
-    let parameter = |name: &&str| {
-        let value = context.query.get(name)?;
-        Some(format!("the parameter {name}={value}"))
-    };
-    if let Some(found) = PARAMETERS.iter().find_map(parameter) {
-        return Some(found);
-    }
-    for name in ["x-ms-rename-source", "x-http-method-override"] {
-        if context.headers.contains_key(name) {
-            return Some(format!("the header {name}"));
-        }
-    }
-    if context.method == Method::PATCH {
-        return Some("the method PATCH".to_owned());
-    }
-    if !context.comp().is_empty() || !context.restype().is_empty() {
-        return None;
-    }
-    if context.method == Method::POST && context.headers.contains_key("x-ms-lease-action") {
-        return Some("a lease of a path (x-ms-lease-action)".to_owned());
-    }
-    PATH_PARAMETERS.iter().find_map(parameter)
 }
 
 #[cfg(test)]
@@ -94,63 +51,18 @@ mod tests {
     }
 
     #[test]
-    fn every_request_of_data_lake_storage_is_refused_by_its_name() {
-        // The requests of the generated clients: Filesystem and Path operations, version
-        // 2026-10-06.
-        for (method, target, name) in [
-            ("GET", "/?resource=account&maxResults=1", "resource=account"),
-            ("PUT", "/fs?resource=filesystem", "resource=filesystem"),
-            ("HEAD", "/fs?resource=filesystem", "resource=filesystem"),
-            ("DELETE", "/fs?resource=filesystem", "resource=filesystem"),
-            (
-                "GET",
-                "/fs?resource=filesystem&recursive=true",
-                "resource=filesystem",
-            ),
-            ("PUT", "/fs/d?resource=directory", "resource=directory"),
-            ("PUT", "/fs/f?resource=file", "resource=file"),
-            ("PUT", "/fs/f?mode=legacy", "mode=legacy"),
-            ("PATCH", "/fs/f?action=append&position=0", "action=append"),
-            ("PATCH", "/fs/f", "PATCH"),
-            ("HEAD", "/fs/f?action=getStatus", "action=getStatus"),
-            ("HEAD", "/fs/f?fsAction=rwx", "fsAction=rwx"),
-            ("DELETE", "/fs/d?recursive=true", "recursive=true"),
-            ("DELETE", "/fs/d?paginated=false", "paginated=false"),
-            ("GET", "/fs?directory=d", "directory=d"),
-        ] {
-            let (status, message) = outcome(method, target, &[]).expect(target);
-            assert_eq!(status, 501, "{target}");
-            assert!(message.starts_with("Data Lake Storage"), "{message}");
-            assert!(message.contains(name), "{target}: {message}");
+    fn a_flat_account_refuses_requests_of_data_lake_storage_by_their_marks() {
+        let (status, message) = outcome("PUT", "/fs/d?resource=directory", &[]).unwrap();
+        assert_eq!(status, 501);
+        for part in ["resource=directory", "--hns"] {
+            assert!(message.contains(part), "{message}");
         }
-        for (method, header) in [
-            ("PUT", ("x-ms-rename-source", "/fs/a")),
-            ("PUT", ("x-http-method-override", "PATCH")),
-            ("POST", ("x-ms-lease-action", "acquire")),
-        ] {
-            let (status, message) = outcome(method, "/fs/f", &[header]).expect(header.0);
-            assert_eq!(status, 501);
-            assert!(message.contains(header.0), "{message}");
-        }
+        assert_eq!(outcome("GET", "/c/b?timeout=30", &[]), None);
     }
 
     #[test]
     fn account_information_denies_a_hierarchical_namespace() {
         let (status, _) = outcome("HEAD", "/fs//?action=getAccessControl&upn=false", &[]).unwrap();
         assert_eq!(status, 400);
-    }
-
-    #[test]
-    fn requests_for_blobs_pass() {
-        for (method, target) in [
-            ("GET", "/c?restype=container&comp=list&directory=d"),
-            ("PUT", "/c/b?comp=lease"),
-            ("GET", "/c/b?timeout=30"),
-            ("DELETE", "/c/b"),
-            ("POST", "/c?restype=container&comp=batch"),
-        ] {
-            let lease = [("x-ms-lease-action", "acquire")];
-            assert_eq!(outcome(method, target, &lease), None, "{target}");
-        }
     }
 }

@@ -109,6 +109,12 @@ pub async fn set_blob_expiry(request: Request) -> Result<Response<Body>> {
     Ok(with_validators(empty(200), &written))
 }
 
+/// The expiry that a request gives a new path; `None` if it gives none.
+pub fn optional_expiry(context: &Context) -> Result<Option<Expiry>> {
+    let is_given = context.header("x-ms-expiry-option").is_some();
+    is_given.then(|| expiry(context)).transpose()
+}
+
 fn expiry(context: &Context) -> Result<Expiry> {
     let (name, time_name) = ("x-ms-expiry-option", "x-ms-expiry-time");
     let option = context.required_header(name)?;

@@ -2,16 +2,19 @@
 //! Arrow.
 
 use crate::blob::container::{access_text, default_scope};
+use crate::blob::lake::check_may_list;
 use crate::blob::list_arrow;
 use crate::blob::listed::{
-    Shown, hides_metadata, write_deletion, write_lease, write_properties, write_state,
+    Shown, hides_metadata, metadata_of, write_deletion, write_lease, write_properties, write_state,
 };
 use crate::blob::parameters::{include, max_results};
 use crate::blob::request::Request;
 use crate::blob::tags::write_tags;
 use axum::body::Body;
 use axum::http::Response;
-use lazurite_blob::{BlobEntry, BlobService, Container, ListBlobs, ListContainers, ListedBlob};
+use lazurite_blob::{
+    BlobEntry, BlobService, Container, ListBlobs, ListContainers, ListedBlob, PathKind,
+};
 use lazurite_protocol::date;
 use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_protocol::response::headers::{write_metadata, xml};
@@ -20,8 +23,7 @@ use lazurite_protocol::xml::{Writer, is_xml_character};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::time::SystemTime;
 
-/// The items of `include` in List Blobs. Listings always show protection, and never permissions of
-/// paths, which do not exist here.
+/// The items of `include` in List Blobs. Listings always show protection.
 const INCLUDABLE_OF_BLOBS: &[&str] = &[
     "snapshots",
     "metadata",
@@ -96,6 +98,7 @@ fn listing(request: &Request, has: impl Fn(&str) -> bool) -> Result<ListBlobs> {
         start_from: parameter(request, "startFrom"),
         end_before: parameter(request, "endBefore"),
         only_deleted: shows_deleted_only(request)?,
+        only: shows_only(request),
     })
 }
 
@@ -116,11 +119,14 @@ pub async fn list_blobs(request: Request) -> Result<Response<Body>> {
         metadata: list.metadata,
         tags: has("tags"),
         copies: has("copy"),
+        permissions: has("permissions"),
     };
     let (now, wants_arrow) = (request.now(), list_arrow::is_wanted(&request));
     // Writing a page of thousands of entries takes as long as reading it, so both run on the
     // blocking pool.
     let call = move |blobs: &BlobService, r: &Request| {
+        let directory = list.prefix.rsplit_once('/').map_or("", |(directory, _)| directory);
+        check_may_list(blobs, r, directory)?;
         let page = blobs.list_blobs(r.account(), &r.container, &list)?;
         if wants_arrow {
             let next_marker = page.next_marker.as_deref();
@@ -140,6 +146,14 @@ pub async fn list_blobs(request: Request) -> Result<Response<Body>> {
                     write_name(&mut document, prefix);
                     document.close("BlobPrefix");
                 }
+                BlobEntry::Directory(listed) => {
+                    document.open("BlobPrefix");
+                    write_name(&mut document, &listed.name);
+                    document.open("Properties");
+                    write_properties(&mut document, listed, shown, now);
+                    document.close("Properties");
+                    document.close("BlobPrefix");
+                }
             }
         }
         document.close("Blobs");
@@ -152,13 +166,23 @@ fn parameter(request: &Request, name: &str) -> String {
     request.context.query.get(name).unwrap_or_default()
 }
 
+/// The kind of paths that `showonly` asks for.
+fn shows_only(request: &Request) -> Option<PathKind> {
+    match parameter(request, "showonly").to_ascii_lowercase().as_str() {
+        "files" => Some(PathKind::File),
+        "directories" => Some(PathKind::Directory),
+        _ => None,
+    }
+}
+
 /// True if `showonly` asks for deleted blobs. Source: List Blobs, "URI parameters". Its values for
-/// files and directories need a hierarchical namespace, and are refused unless `--loose` is set.
+/// files and directories are refused in a flat namespace, unless `--loose` is set.
 fn shows_deleted_only(request: &Request) -> Result<bool> {
     let shown = parameter(request, "showonly");
     match shown.to_ascii_lowercase().as_str() {
         "deleted" => Ok(true),
         "" => Ok(false),
+        "files" | "directories" if request.context.hierarchical => Ok(false),
         "files" | "directories" => {
             let feature = "A listing of the files or directories of a hierarchical namespace";
             let unsupported = [("showonly", feature)];
@@ -251,7 +275,7 @@ fn write_blob(
             document.open_with("Metadata", &[("Encrypted", "true")]);
             document.close("Metadata");
         } else if shown.metadata {
-            write_metadata(document, &blob.metadata);
+            write_metadata(document, &metadata_of(blob));
         }
         if shown.tags && !blob.tags.is_empty() {
             write_tags(document, &blob.tags);

@@ -1,7 +1,9 @@
 //! List Blobs as an Arrow IPC stream. Columns have the names of the XML's elements. Columns without
 //! a value are left out. Source: the official Python and C++ clients' readers of the stream.
 
-use crate::blob::listed::{Properties, Shown, hides_metadata, write_properties, write_state};
+use crate::blob::listed::{
+    Properties, Shown, hides_metadata, metadata_of, write_properties, write_state,
+};
 use crate::blob::request::Request;
 use arrow_array::builder::{
     ArrayBuilder, BooleanBuilder, MapBuilder, StringBuilder, TimestampSecondBuilder, UInt64Builder,
@@ -25,9 +27,13 @@ const SINCE: &str = "2026-10-06";
 
 /// The columns that clients know, in the order of the XML. Elements without a column are left out.
 /// An empty text becomes null, and an HTTP date becomes seconds.
-const COLUMNS: [(&str, NewColumn); 50] = [
+const COLUMNS: [(&str, NewColumn); 54] = [
     ("Name", Column::text),
     ("ResourceType", Column::text),
+    ("Owner", Column::text),
+    ("Group", Column::text),
+    ("Permissions", Column::text),
+    ("Acl", Column::text),
     ("Deleted", Column::flag),
     ("Snapshot", Column::text),
     ("VersionId", Column::text),
@@ -169,6 +175,10 @@ pub fn stream(
                 table.element("Name", prefix);
                 table.element("ResourceType", "blobprefix");
             }
+            BlobEntry::Directory(listed) => {
+                table.element("ResourceType", "blobprefix");
+                table.put_blob(listed, shown, now);
+            }
         }
         table.end_row();
     }
@@ -207,7 +217,8 @@ impl Table {
             return;
         };
         if shown.metadata && !hides_metadata(blob) {
-            let pairs = blob.metadata.iter();
+            let metadata = metadata_of(blob);
+            let pairs = metadata.iter();
             self.put_map(METADATA, pairs.map(|(name, value)| (&name[..], &value[..])));
         }
         if shown.tags {

@@ -4,6 +4,7 @@ use crate::blob::copy_state::copy_texts;
 use crate::blob::encryption::encryption_text;
 use crate::blob::header_text;
 use crate::blob::immutability::protection_texts;
+use crate::blob::lake::resource_type;
 use crate::blob::lease::texts;
 use crate::blob::read::blob_type;
 use crate::blob::tier::tier_texts;
@@ -11,7 +12,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_blob::{Blob, BlobHeaders, Deleted, Encryption, Lease, ListedBlob, SnapshotTime};
 use lazurite_protocol::date;
+use lazurite_protocol::request::path_properties::IS_FOLDER;
 use lazurite_protocol::xml::Writer;
+use std::borrow::Cow;
 use std::time::SystemTime;
 
 /// The optional parts of a blob that a listing shows in addition to its properties.
@@ -20,6 +23,8 @@ pub struct Shown {
     pub metadata: bool,
     pub tags: bool,
     pub copies: bool,
+    /// Owner, group and access control list of paths.
+    pub permissions: bool,
 }
 
 /// The target for the properties of a listed blob: elements of a document, or columns of the same
@@ -88,6 +93,7 @@ fn write_blob_properties(
     now: SystemTime,
 ) {
     write_validators(document, blob);
+    write_path(document, blob, shown);
     write_blob_headers(document, &blob.headers);
     let sequence = blob.sequence_number().map(|number| number.to_string());
     document.optional("x-ms-blob-sequence-number", sequence.as_deref());
@@ -132,6 +138,31 @@ fn write_validators(document: &mut impl Properties, blob: &Blob) {
     }
     document.element("Etag", &blob.etag.to_string());
     document.element("Content-Length", &blob.length.to_string());
+}
+
+/// The kind of a path in a hierarchical namespace, and its access control.
+fn write_path(document: &mut impl Properties, blob: &Blob, shown: Shown) {
+    let Some(access) = &blob.access else {
+        return;
+    };
+    document.element("ResourceType", resource_type(blob));
+    if shown.permissions {
+        document.element("Owner", &access.owner);
+        document.element("Group", &access.group);
+        document.element("Permissions", &access.permissions_text());
+        document.element("Acl", &access.acl_text());
+    }
+}
+
+/// The metadata of a blob, with the marker of directories, which older clients look for.
+pub fn metadata_of(blob: &Blob) -> Cow<'_, [(String, String)]> {
+    let is_marked = |(name, _): &(String, String)| name.eq_ignore_ascii_case(IS_FOLDER);
+    if !blob.is_directory() || blob.metadata.iter().any(is_marked) {
+        return blob.metadata.as_slice().into();
+    }
+    let mut metadata = blob.metadata.clone();
+    metadata.push((IS_FOLDER.to_owned(), "true".to_owned()));
+    metadata.into()
 }
 
 /// The headers that a read of the blob returns. Those without a value are empty elements.

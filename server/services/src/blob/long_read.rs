@@ -114,6 +114,8 @@ impl Reopen {
             container: &self.container,
             blob: &self.blob,
             state: self.blob_state,
+            // The rights were checked when the read began.
+            caller: None,
         };
         let found = self
             .services
@@ -207,6 +209,7 @@ mod tests {
         container: "con",
         blob: "b",
         state: BlobState::Current,
+        caller: None,
     };
 
     struct Store {

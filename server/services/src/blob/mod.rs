@@ -20,6 +20,7 @@ mod fetcher;
 pub mod header_text;
 mod immutability;
 mod inputs;
+pub mod lake;
 mod lease;
 mod list;
 mod list_arrow;
@@ -55,11 +56,12 @@ use conditions::blob_state;
 pub use container::access_text;
 pub use content::content_body;
 pub use fetcher::Fetcher;
+use lake::Rights;
 use lazurite_protocol::auth::Caller;
 use lazurite_protocol::auth::policy::authorize;
 use lazurite_protocol::properties::LOGS_CONTAINER;
 use lazurite_protocol::request::context::Context;
-use lazurite_protocol::response::error::{Result, common};
+use lazurite_protocol::response::error::{Failure, Result, common};
 use operations::Row;
 pub use operations::{Route, route};
 use permissions::is_public;
@@ -83,10 +85,17 @@ pub fn handle(
         blob,
     } = route?;
     check_access(state, operation, &context, &caller, &container)?;
+    let rights = Rights::of(&caller, &context, &state.data_owners);
+    rights.check(&caller, operation)?;
+    let surplus_body = if context.speaks_data_lake {
+        lake::surplus_body
+    } else {
+        upload::surplus_body
+    };
     let blob_state = blob_state(&context)?;
     let body = operation.check_content(&context, body, state.loose)?;
     operation.admit(&mut context, state.loose)?;
-    check_body(operation, &context, &body)?;
+    check_body(operation, &context, &body, surplus_body)?;
     if container == LOGS_CONTAINER && !operation.on_analytics_data {
         return Err(common::AUTHORIZATION_FAILURE.into());
     }
@@ -102,11 +111,12 @@ pub fn handle(
         sub_requests,
         context,
         caller,
+        rights,
         container,
         blob,
         blob_state,
     };
-    let response = operation.begin(request, body, upload::surplus_body);
+    let response = operation.begin(request, body, surplus_body);
     if key_sha256.is_none() {
         return Ok(response);
     }
@@ -136,12 +146,17 @@ fn check_access(
 
 /// Refuses a request that lacks a required body or its length, and one that declares a body where
 /// none is allowed. Source: Put Blob, "Request headers", `Content-Length`.
-fn check_body(operation: &Row, context: &Context, body: &RequestBody) -> Result<()> {
+fn check_body(
+    operation: &Row,
+    context: &Context,
+    body: &RequestBody,
+    surplus_body: fn(u64) -> Failure,
+) -> Result<()> {
     if operation.body == BodyRule::Required {
         return body.check_length_is_declared(&context.headers);
     }
     match body.length_at_least() {
         0 => Ok(()),
-        length => Err(upload::surplus_body(length)),
+        length => Err(surplus_body(length)),
     }
 }

@@ -17,7 +17,7 @@ use crate::blob::permissions::{
 };
 use crate::blob::request::Request;
 use crate::blob::{
-    append_blob, azure_files, batch, block_blob, container, copy, data_lake, immutability, lease,
+    append_blob, azure_files, batch, block_blob, container, copy, data_lake, immutability, lake, lease,
     list, page_blob, query, read, service, tags, tier, write,
 };
 use crate::properties;
@@ -30,6 +30,7 @@ use axum::http::Method;
 use lazurite_protocol::properties::LogClass;
 use lazurite_protocol::request::blob_names::blob_names;
 use lazurite_protocol::request::context::Context;
+use lazurite_protocol::request::data_lake::normalized;
 use lazurite_protocol::request::inputs::{CHECKSUMS, headers, parameters, union};
 use lazurite_protocol::request::permissions::{Letters::All, RequiredPermissions};
 use lazurite_protocol::response::error::{Failure, Result, common};
@@ -189,7 +190,7 @@ pub static OPERATIONS: &[Row] = &[
         comp: "properties",
         permissions: any_sas("sco", "rwdlacupitfxyme"),
         on_analytics_data: true,
-        handler: |_, _| service::get_account_information(),
+        handler: |request, _| service::get_account_information(&request.context),
         ..READ
     },
     Row {
@@ -878,8 +879,13 @@ pub struct Route {
 
 /// Finds the operation of a request, and the names that it addresses.
 pub fn route(context: &Context) -> Result<Route> {
-    let (container, blob) = blob_names(context)?;
-    let operation = operation(context, &container, &blob)?;
+    let (container, mut blob) = blob_names(context)?;
+    let operation = if context.speaks_data_lake && context.hierarchical {
+        blob = normalized(&blob);
+        lake::operation(context, &container, &blob)?
+    } else {
+        operation(context, &container, &blob)?
+    };
     operation.check_version(&context.version)?;
     // Names in the root container have no slash. Source: Working with the root container.
     if container == "$root" && blob.contains('/') && operation.creates_blob {

@@ -4,6 +4,7 @@ use crate::blob::checksums;
 use crate::blob::copy_state::copy_texts;
 use crate::blob::encryption::encryption_text;
 use crate::blob::header_text;
+use crate::blob::lake::put_path_headers;
 use crate::blob::immutability::protection_texts;
 use crate::blob::lease::put_lease;
 use crate::blob::long_read::{LongRead, long_read};
@@ -431,6 +432,7 @@ pub fn put_blob_headers(response: &mut Response<Body>, blob: &Blob, now: SystemT
     put_value(response, ACCEPT_RANGES, ranges);
     put_content_headers(response, &blob.headers);
     put_metadata(response, &blob.metadata);
+    put_path_headers(response, blob);
 }
 
 /// The headers that only page blobs or append blobs have.

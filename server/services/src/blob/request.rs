@@ -3,6 +3,7 @@
 use crate::auth::Authenticator;
 use crate::blob::conditions::conditions;
 use crate::blob::fetcher::Fetcher;
+use crate::blob::lake::{DataOwners, Rights};
 use crate::blob::sub_requests::SubRequests;
 use crate::connection::blocking_pool::{self, on_blocking_pool};
 use crate::properties::PropertiesStore;
@@ -33,6 +34,8 @@ pub struct State {
     pub allowed_hosts: Vec<String>,
     /// Whether an operation ignores headers and parameters that it does not read (`--loose`).
     pub loose: bool,
+    /// Bearers of tokens who may do everything in a hierarchical namespace.
+    pub data_owners: DataOwners,
     /// Whether containers may be public. On the hosted service, each account has this setting; here
     /// it applies to all accounts.
     pub public_access: bool,
@@ -46,6 +49,8 @@ pub struct Request {
     pub sub_requests: Arc<dyn SubRequests>,
     pub context: Box<Context>,
     pub caller: Caller,
+    /// What the identity of the caller means for paths of a hierarchical namespace.
+    pub rights: Rights,
     pub container: String,
     pub blob: String,
     /// Whether the request addresses the blob itself, or a snapshot or version of it.
@@ -79,6 +84,7 @@ impl Request {
             container: &self.container,
             blob: &self.blob,
             state: self.blob_state,
+            caller: self.rights.checked.as_ref(),
         }
     }
 

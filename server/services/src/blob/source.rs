@@ -14,7 +14,9 @@ use crate::blob::request::Request;
 use crate::browser_guard;
 use axum::http::uri::Authority;
 use axum::http::{Request as HttpRequest, Uri};
-use lazurite_blob::{BlobAddress, BlobState, ByteRange, Checksums, Conditions, PublicAccess};
+use lazurite_blob::{
+    BlobAddress, BlobState, ByteRange, Caller as User, Checksums, Conditions, PublicAccess,
+};
 use lazurite_protocol::auth::policy::authorize;
 use lazurite_protocol::auth::{Caller, bearer};
 use lazurite_protocol::request::blob_names::blob_names;
@@ -33,6 +35,8 @@ pub struct Source {
     container: String,
     blob: String,
     state: BlobState,
+    /// The user of the request, whose rights on the source are checked.
+    user: Option<User>,
     /// The URL without credentials.
     pub url: String,
     pub conditions: Conditions,
@@ -55,6 +59,7 @@ impl Source {
             container: &self.container,
             blob: &self.blob,
             state: self.state,
+            caller: self.user.as_ref(),
         }
     }
 }
@@ -108,6 +113,7 @@ pub async fn source(request: &Request, credentials: Credentials) -> Result<Sourc
         container,
         blob,
         state,
+        user: request.rights.checked.clone(),
         conditions: Conditions {
             customer_key: customer_key(&request.context, OF_SOURCE)?,
             ..conditions_named(&request.context, "x-ms-source-")?

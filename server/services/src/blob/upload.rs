@@ -34,6 +34,7 @@ pub async fn check_before_body(
     }
     let (services, conditions) = (request.state.services.clone(), conditions.clone());
     let state = request.blob_state;
+    let caller = request.rights.checked.clone();
     let (account, container, blob) = (
         request.account().to_owned(),
         request.container.clone(),
@@ -45,6 +46,7 @@ pub async fn check_before_body(
             container: &container,
             blob: &blob,
             state,
+            caller: caller.as_ref(),
         };
         Ok(services.blobs.check_upload(&address, kind, &conditions)?)
     });

@@ -7,6 +7,7 @@
 //! Properties, "StaticWebsite".
 
 use crate::blob::read;
+use crate::blob::lake::Rights;
 use crate::blob::request::{Request, State};
 use crate::blob::sub_requests::SubRequests;
 use axum::body::Body;
@@ -147,6 +148,7 @@ impl Site<'_> {
             sub_requests: self.sub_requests.clone(),
             context: Context::new(self.arrival, &self.state.services.accounts, &parts)?,
             caller: Caller::Anonymous,
+            rights: Rights::default(),
             container: WEBSITE_CONTAINER.to_owned(),
             blob: blob.to_owned(),
             blob_state: BlobState::Current,

@@ -31,6 +31,7 @@ impl<'e, 'a> Call<'e, 'a> {
         let properties = properties(exchange, &context);
         context.apply_default_version(properties.default_service_version.as_ref());
         drop(properties);
+        exchange.answer.speaks_data_lake = context.speaks_data_lake;
         exchange.answer.version = Some(context.version.clone());
         exchange.facts.account = Some(context.account.as_str().into());
         let route = Route::new(&context);

@@ -17,7 +17,8 @@ use axum::http::request::Parts;
 use axum::http::{Request, Response};
 use hyper::body::Incoming;
 use lazurite_protocol::properties::ServiceProperties;
-use lazurite_protocol::request::context::{self, ApiVersion};
+use lazurite_protocol::request::context::{self, ApiVersion, ServiceKind};
+use lazurite_protocol::request::data_lake::RENAME_SOURCE;
 use lazurite_protocol::response::common_headers::CommonHeaders;
 use lazurite_protocol::response::error::Failure;
 use lazurite_protocol::response::error::common::CommonError;
@@ -85,6 +86,9 @@ pub struct AnswerFacts {
     pub agent: Option<HeaderValue>,
     pub reception: Arc<Reception>,
     pub version: Option<ApiVersion>,
+    /// Whether the request speaks the protocol of Data Lake Storage, and so gets its errors. Until
+    /// the head is read, whether it renames a path.
+    pub speaks_data_lake: bool,
     /// The properties of the service and account addressed; `None` if there are no CORS rules, or
     /// if the request ended before they applied.
     pub cors: Option<Arc<ServiceProperties>>,
@@ -120,6 +124,8 @@ impl<'a> Exchange<'a> {
                 .map(|origin| context::text_of(origin).into_boxed_str()),
             accept: headers.get(&ACCEPT).cloned(),
             agent: headers.get(&USER_AGENT).cloned(),
+            speaks_data_lake: client.service == ServiceKind::Blob
+                && headers.contains_key(RENAME_SOURCE),
             ..AnswerFacts::default()
         };
         let store = app.stores.load_current();

@@ -8,7 +8,8 @@ use axum::body::Body;
 use axum::http::header::HeaderValue;
 use axum::http::{Method, Response, StatusCode, Uri};
 use lazurite_protocol::request::context::{Query, ServiceKind, text_of};
-use lazurite_protocol::response::error::{self, ErrorFormat, Failure};
+use lazurite_protocol::request::data_lake;
+use lazurite_protocol::response::error::{self, ErrorFormat, Failure, in_words_of_data_lake};
 use std::sync::Arc;
 
 /// The response for an outcome. Keeps the reason of a refusal for the observers.
@@ -48,9 +49,33 @@ fn refuse(exchange: &mut Exchange<'_>, failure: Failure) -> Response<Body> {
             failure.message
         );
     }
-    let format = error_format(origin.service, target, answer.accept.as_ref());
+    let speaks_data_lake = speaks_data_lake(exchange);
+    let (origin, target, answer) = (
+        &exchange.facts.origin,
+        &exchange.facts.target,
+        &exchange.answer,
+    );
+    let (failure, format) = if speaks_data_lake {
+        (in_words_of_data_lake(failure), ErrorFormat::DataLake)
+    } else {
+        let format = error_format(origin.service, target, answer.accept.as_ref());
+        (failure, format)
+    };
     let is_head = exchange.facts.method == Method::HEAD;
     error::render(failure, format, &origin.request_id, origin.now, is_head)
+}
+
+/// Whether the client expects the errors of Data Lake Storage. A request that is refused before its
+/// account is known is told apart by its method, its parameters, and a rename by its header.
+fn speaks_data_lake(exchange: &Exchange<'_>) -> bool {
+    let facts = &exchange.facts;
+    if exchange.answer.speaks_data_lake || facts.account.is_some() {
+        return exchange.answer.speaks_data_lake;
+    }
+    let query = Query::parse(facts.target.query().unwrap_or_default());
+    facts.origin.service == ServiceKind::Blob
+        && (facts.method == Method::PATCH
+            || query.is_ok_and(|query| data_lake::is_marked_by_parameters(&query)))
 }
 
 /// Other emulators have their own error code for a full store in memory, which clients may expect.

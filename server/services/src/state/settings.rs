@@ -23,6 +23,8 @@ pub struct Settings {
     pub allowed_hosts: Vec<String>,
     pub loose: bool,
     pub public_access: bool,
+    /// Object ids of bearers who may do everything (`--data-owners`).
+    pub data_owners: Vec<String>,
     pub blob_versioning: bool,
     pub container_retention_days: Option<u16>,
     /// Time after which gathered log entries and figures are written.
@@ -46,6 +48,7 @@ impl Settings {
             allowed_hosts: Vec::new(),
             loose: false,
             public_access: true,
+            data_owners: Vec::new(),
             blob_versioning: false,
             container_retention_days: None,
             log_interval: Duration::from_secs(60),

@@ -103,6 +103,7 @@ impl Store {
                 allowed_hosts: settings.allowed_hosts.clone(),
                 loose,
                 public_access: settings.public_access,
+                data_owners: settings.data_owners.clone().into(),
             }),
             queue: Arc::new(queue::State {
                 services: services.clone(),

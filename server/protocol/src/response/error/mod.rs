@@ -5,9 +5,11 @@
 //! the service.
 
 pub mod common;
+mod data_lake;
 mod failure;
 mod render;
 
+pub use data_lake::in_words_of_data_lake;
 pub use failure::{ClientSigned, Failure, Result, WRONG_SERVICE};
 pub use render::{ErrorFormat, render, table_json_body};
 
@@ -330,6 +332,31 @@ impl From<lazurite_blob::Error> for Failure {
             Error::SnapshotsPresent => answer(409, "SnapshotsPresent"),
             Error::SourceConditionNotMet => answer(412, "SourceConditionNotMet"),
             Error::TagsTooLarge => answer(400, "TagsTooLarge"),
+            Error::DirectoryNotEmpty => answer(409, "DirectoryIsNotEmpty"),
+            Error::FeatureNotSupportedInHierarchy { feature } => {
+                let code = "FeatureNotYetSupportedForHierarchicalNamespaceAccounts";
+                answer(409, code).with("ExtendedErrorDetail", feature)
+            }
+            Error::InvalidFlushPosition => answer(400, "InvalidFlushPosition"),
+            Error::InvalidRenameSourcePath => answer(409, "InvalidRenameSourcePath"),
+            Error::InvalidSourceOrDestinationResourceType => {
+                answer(409, "InvalidSourceOrDestinationResourceType")
+            }
+            Error::NotHierarchical => answer(400, "HierarchicalNamespaceNotEnabled").with(
+                "ExtendedErrorDetail",
+                "The container was created before --hns was set for its account.",
+            ),
+            Error::OperationNotSupportedOnDirectory => {
+                answer(409, "OperationNotSupportedOnDirectory")
+            }
+            Error::AuthorizationPermissionMismatch => {
+                answer(403, "AuthorizationPermissionMismatch")
+            }
+            Error::PathConflict => answer(409, "PathConflict"),
+            Error::RenameDestinationParentPathNotFound => {
+                answer(404, "RenameDestinationParentPathNotFound")
+            }
+            Error::SourcePathNotFound => answer(404, "SourcePathNotFound"),
             Error::Engine(error) => error.into(),
         }
     }

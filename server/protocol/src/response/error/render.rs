@@ -1,5 +1,5 @@
-//! Failures as responses: XML for Blob and Queue; OData JSON for Table, or XML for operations that
-//! are not OData.
+//! Failures as responses: XML for Blob and Queue, JSON for Data Lake Storage; OData JSON for Table, or
+//! XML for operations that are not OData.
 
 use crate::date;
 use crate::response::error::{Failure, WRONG_SERVICE};
@@ -13,6 +13,8 @@ use std::time::SystemTime;
 pub enum ErrorFormat {
     /// The format of Blob and Queue.
     Xml,
+    /// The format of Data Lake Storage.
+    DataLake,
     /// The format of Table for operations that are not OData, such as ACLs and service properties.
     TableXml,
     /// The format of Table for everything else; the text is the metadata level of the content type.
@@ -34,6 +36,10 @@ pub fn render(
             "application/xml".to_owned(),
             xml_body(&failure, request_id, now),
         ),
+        ErrorFormat::DataLake => (
+            "application/json;charset=utf-8".to_owned(),
+            data_lake_body(&failure, request_id, now),
+        ),
         ErrorFormat::TableXml => (
             "application/xml".to_owned(),
             table_xml_body(&failure, request_id, now),
@@ -50,7 +56,7 @@ pub fn render(
     });
     *response.status_mut() = failure.status;
     let headers = response.headers_mut();
-    if error_format != ErrorFormat::Xml {
+    if let ErrorFormat::TableXml | ErrorFormat::TableJson(_) = error_format {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     }
     if let ErrorFormat::TableJson(_) = error_format {
@@ -93,6 +99,11 @@ fn xml_body(failure: &Failure, request_id: &str, now: SystemTime) -> String {
     body
 }
 
+fn data_lake_body(failure: &Failure, request_id: &str, now: SystemTime) -> String {
+    let message = message_with_detail(failure, request_id, now);
+    serde_json::json!({ "error": { "code": failure.code, "message": message } }).to_string()
+}
+
 fn table_xml_body(failure: &Failure, request_id: &str, now: SystemTime) -> String {
     let mut body = String::from(
         "<?xml version=\"1.0\" encoding=\"utf-8\"?>\
@@ -114,7 +125,7 @@ pub fn table_json_body(failure: &Failure, request_id: &str, now: SystemTime) -> 
     .to_string()
 }
 
-/// Appends the details to the message, since OData errors have no other place for them: sentences as
+/// Appends the details to the message, since errors in JSON have no other place for them: sentences as
 /// they are, the others in the form of the request id.
 fn message_with_detail(failure: &Failure, request_id: &str, now: SystemTime) -> String {
     let mut message = full_message(failure, request_id, now);

@@ -157,7 +157,7 @@ impl Comparison<'_> {
             let page = blobs.list_blobs(self.account, container, &request)?;
             let records = page.entries.into_iter().filter_map(|entry| match entry {
                 BlobEntry::Blob(listed) => Record::new(listed),
-                BlobEntry::Prefix(_) => None,
+                BlobEntry::Prefix(_) | BlobEntry::Directory(_) => None,
             });
             Ok((records.collect(), page.next_marker))
         })
@@ -207,6 +207,7 @@ impl Comparison<'_> {
             container,
             blob: &record.name,
             state: record.state,
+            caller: None,
         };
         let download = services
             .blobs

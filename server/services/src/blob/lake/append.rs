@@ -1,0 +1,92 @@
+//! Data of files: appended at a position, and flushed to become the content. Source: Path - Update,
+//! actions `append` and `flush`.
+
+use crate::blob::block_blob::{conditions_of_block, staged};
+use crate::blob::lake::inputs::{flag, path_headers, required_number};
+use crate::blob::lake::lease_steps::LeaseSteps;
+use crate::blob::request::Request;
+use crate::blob::upload::{check_before_body, is_structured, put_structure, receive};
+use crate::blob::validators::with_validators;
+use crate::blob::write::refuse_overwrite;
+use crate::request::body::RequestBody;
+use axum::body::Body;
+use axum::http::Response;
+use lazurite_blob::{BlobService, Conditions, FlushData, UploadKind};
+use lazurite_protocol::response::error::{Failure, Result};
+use lazurite_protocol::response::headers::{REQUEST_SERVER_ENCRYPTED, empty, put_static};
+
+pub async fn append_data(request: Request, body: RequestBody) -> Result<Response<Body>> {
+    let context = &request.context;
+    let position = required_number(context, "position")?;
+    let flushes = flag(context, "flush")?.unwrap_or_default();
+    flag(context, "close")?;
+    let lease = LeaseSteps::of(context)?;
+    let conditions = Conditions {
+        lease_id: lease.lease_id,
+        must_be_new: false,
+        ..conditions_of_block(&request)?
+    };
+    let create_only = request.is_create_only();
+    let structured = is_structured(&request);
+    check_before_body(&request, &body, UploadKind::PutBlock, &conditions).await?;
+    let upload = receive(&request, body, UploadKind::PutBlock).await?;
+    let end = position.checked_add(upload.length()).ok_or_else(|| {
+        let reason = "The file would be too long.";
+        Failure::parameter("position", position.to_string(), reason)
+    })?;
+    let call = move |blobs: &BlobService, r: &Request| {
+        let ((outcome, written), ticket) = lease.around(blobs, r, || {
+            let (outcome, ticket) = blobs.append_data(&r.address(), position, upload, &conditions)?;
+            if !flushes {
+                return Ok(((outcome, None), ticket));
+            }
+            let flush = FlushData {
+                position: end,
+                conditions,
+                ..FlushData::default()
+            };
+            let (written, ticket) = blobs.flush_data(&r.address(), &flush)?;
+            Ok(((outcome, Some(written)), ticket))
+        })?;
+        Ok((outcome, written, lease, ticket))
+    };
+    let outcome = request.write(call).await;
+    let (outcome, written, lease, ticket) =
+        outcome.map_err(|failure| refuse_overwrite(failure, create_only))?;
+    ticket.await?;
+    let mut response = staged(outcome);
+    *response.status_mut() = axum::http::StatusCode::ACCEPTED;
+    if let Some(written) = written {
+        response = with_validators(response, &written);
+    }
+    put_static(&mut response, REQUEST_SERVER_ENCRYPTED, "true");
+    put_structure(&mut response, structured);
+    lease.put(&mut response);
+    Ok(response)
+}
+
+pub async fn flush_data(request: Request) -> Result<Response<Body>> {
+    let context = &request.context;
+    flag(context, "close")?;
+    let lease = LeaseSteps::of(context)?;
+    let flush = FlushData {
+        position: required_number(context, "position")?,
+        retain_uncommitted: flag(context, "retainUncommittedData")?.unwrap_or_default(),
+        headers: path_headers(&request)?,
+        conditions: Conditions {
+            lease_id: lease.lease_id,
+            ..request.conditions()?
+        },
+    };
+    let call = move |blobs: &BlobService, r: &Request| {
+        let write = || blobs.flush_data(&r.address(), &flush);
+        let (written, ticket) = lease.around(blobs, r, write)?;
+        Ok((written, lease, ticket))
+    };
+    let (written, lease, ticket) = request.change(call).await?;
+    ticket.await?;
+    let mut response = with_validators(empty(200), &written);
+    put_static(&mut response, REQUEST_SERVER_ENCRYPTED, "true");
+    lease.put(&mut response);
+    Ok(response)
+}

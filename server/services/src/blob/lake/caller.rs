@@ -1,0 +1,125 @@
+//! The user whose rights on paths are checked, and the user to whom new paths belong. Source:
+//! Access control model in Azure Data Lake Storage; Create a user delegation SAS, "Specify a signed
+//! object ID".
+
+use crate::request::operation::{Operation, Resource};
+use lazurite_blob::Caller as User;
+use lazurite_protocol::auth::Caller;
+use lazurite_protocol::auth::bearer::{Bearer, DATA_OWNER};
+use lazurite_protocol::request::context::Context;
+use lazurite_protocol::response::error::{Failure, Result, common};
+
+/// The object ids of users and groups that may do everything (`--data-owners`).
+#[derive(Debug, Clone, Default)]
+pub struct DataOwners(Vec<String>);
+
+/// Stands for the bearers of all tokens.
+const EVERYONE: &str = "*";
+
+impl From<Vec<String>> for DataOwners {
+    fn from(ids: Vec<String>) -> DataOwners {
+        DataOwners(ids)
+    }
+}
+
+impl DataOwners {
+    /// Whether a bearer may do everything: by name, by a group, or by the role in the token.
+    fn include(&self, bearer: &Bearer) -> bool {
+        let is_listed = |id: &String| self.0.iter().any(|one| one == id || one == EVERYONE);
+        bearer.is_data_owner
+            || is_listed(&bearer.object_id)
+            || bearer.groups.iter().any(is_listed)
+    }
+}
+
+/// What the identity of a caller means for paths.
+#[derive(Debug, Clone, Default)]
+pub struct Rights {
+    /// The user whose rights are checked; `None` for a caller with all rights.
+    pub checked: Option<User>,
+    /// The object id of the user to whom new paths belong; `None` for the super user, and for a
+    /// checked user, who owns them anyway.
+    pub owner: Option<String>,
+}
+
+impl Rights {
+    /// The rights of a caller. In a flat account, all callers have all rights.
+    pub fn of(caller: &Caller, context: &Context, owners: &DataOwners) -> Rights {
+        if !context.hierarchical {
+            return Rights::default();
+        }
+        let checked = |id: &str, groups: &[String]| Rights {
+            checked: Some(User {
+                id: id.to_owned(),
+                groups: groups.to_vec(),
+            }),
+            owner: None,
+        };
+        match caller {
+            Caller::Bearer(bearer) if !owners.include(bearer) => {
+                checked(&bearer.object_id, &bearer.groups)
+            }
+            Caller::Bearer(bearer) => Rights {
+                checked: None,
+                owner: Some(bearer.object_id.clone()),
+            },
+            Caller::Sas(grant) => match &grant.checked_user {
+                Some(id) => checked(id, &[]),
+                None => Rights {
+                    checked: None,
+                    owner: grant.authorized_user.clone(),
+                },
+            },
+            Caller::Owner | Caller::Anonymous => Rights::default(),
+        }
+    }
+
+    /// Refuses an operation on the account or a container for a bearer whose rights are checked:
+    /// the access control lists of paths do not cover such operations.
+    pub fn check<R>(&self, caller: &Caller, operation: &Operation<R>) -> Result<()> {
+        let is_of_paths = match operation.resource {
+            Resource::Blob | Resource::Account => true,
+            Resource::Container => ["ListBlobs", "PathList"].contains(&operation.name),
+            _ => operation.name == "GetUserDelegationKey",
+        };
+        match caller {
+            Caller::Bearer(bearer) if self.checked.is_some() && !is_of_paths => {
+                Err(refused(&bearer.object_id))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn refused(object_id: &str) -> Failure {
+    let why = format!(
+        "The operation needs the role {DATA_OWNER}. The bearer of the token, {object_id}, has it with --data-owners={object_id}, or \
+         with the claim roles."
+    );
+    common::PERMISSION_MISMATCH.with("ExtendedErrorDetail", why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bearer_is_a_data_owner_by_id_group_or_role() {
+        let bearer = |role: bool| Bearer {
+            object_id: "user".to_owned(),
+            tenant_id: "tenant".to_owned(),
+            groups: vec!["group".to_owned()],
+            is_data_owner: role,
+        };
+        let includes = |ids: &[&str], role| {
+            let ids: Vec<_> = ids.iter().map(|id| id.to_string()).collect();
+            DataOwners::from(ids).include(&bearer(role))
+        };
+        assert!(!includes(&[], false));
+        assert!(!includes(&["other"], false));
+        assert!(includes(&[], true));
+        assert!(includes(&["other", "user"], false));
+        assert!(includes(&["group"], false));
+        assert!(includes(&["*"], false));
+    }
+}

@@ -1,0 +1,229 @@
+//! Operations on one file or directory, but for its data and its access control.
+
+use crate::blob::block_blob::conditions_of_new_blob;
+use crate::blob::conditions::optional_id;
+use crate::blob::immutability::optional_expiry;
+use crate::blob::lake::access::new_access;
+use crate::blob::lake::inputs::{flag, path_headers, properties};
+use crate::blob::lake::path_headers::{put_path_headers, resource_type};
+use crate::blob::read;
+use crate::blob::request::Request;
+use crate::blob::validators::with_validators;
+use crate::blob::write::refuse_overwrite;
+use axum::body::Body;
+use axum::http::Response;
+use lazurite_blob::{
+    Blob, BlobHeaders, BlobService, Conditions, CreatePath, Error, Guid, LeaseDuration, Metadata,
+    NewAccess, PathKind, Rights, Written,
+};
+use lazurite_protocol::request::context::Context;
+use lazurite_protocol::response::error::{Failure, Result};
+use lazurite_protocol::response::headers::{REQUEST_SERVER_ENCRYPTED, empty, put, put_static};
+
+pub async fn create_path(request: Request) -> Result<Response<Body>> {
+    let context = &request.context;
+    let kind = match context.required_parameter("resource")? {
+        kind if kind.eq_ignore_ascii_case("file") => PathKind::File,
+        kind if kind.eq_ignore_ascii_case("directory") => PathKind::Directory,
+        kind => {
+            let reason = "It is neither file nor directory.";
+            return Err(Failure::parameter("resource", kind, reason));
+        }
+    };
+    let path = CreatePath {
+        kind,
+        headers: path_headers(&request)?,
+        metadata: properties(context)?.unwrap_or_default(),
+        access: new_access(&request)?,
+        lease: new_lease(context)?,
+        expiry: optional_expiry(context)?,
+        encryption_context: context.header("x-ms-encryption-context"),
+        conditions: conditions_of_new_blob(&request)?,
+    };
+    let written = create(request, path).await?;
+    let mut response = with_validators(empty(201), &written);
+    put_static(&mut response, REQUEST_SERVER_ENCRYPTED, "true");
+    Ok(response)
+}
+
+/// Makes the directory that a Put Blob with the marker `hdi_isfolder` asks for. Error:
+/// `NotHierarchical`, in a flat container, where the marker is a blob like others.
+pub fn put_directory(
+    blobs: &BlobService,
+    request: &Request,
+    headers: &BlobHeaders,
+    metadata: &Metadata,
+    conditions: &Conditions,
+) -> lazurite_blob::Result<(Written, lazurite_blob::Ticket)> {
+    let path = CreatePath {
+        kind: PathKind::Directory,
+        headers: headers.clone(),
+        metadata: metadata.clone(),
+        access: NewAccess {
+            owner: request.rights.owner.clone(),
+            ..NewAccess::default()
+        },
+        lease: None,
+        expiry: None,
+        encryption_context: None,
+        conditions: conditions.clone(),
+    };
+    blobs.create_path(&request.address(), path)
+}
+
+async fn create(request: Request, path: CreatePath) -> Result<Written> {
+    let create_only = request.is_create_only();
+    let call = move |blobs: &BlobService, r: &Request| blobs.create_path(&r.address(), path);
+    let outcome = request.write(call).await;
+    let (written, ticket) = outcome.map_err(|failure| refuse_overwrite(failure, create_only))?;
+    ticket.await?;
+    Ok(written)
+}
+
+/// The lease that a new path has from the start.
+fn new_lease(context: &Context) -> Result<Option<(Guid, LeaseDuration)>> {
+    let Some(id) = optional_id(context, "x-ms-proposed-lease-id")? else {
+        return Ok(None);
+    };
+    let name = "x-ms-lease-duration";
+    let text = context.required_header(name)?;
+    let seconds = text.parse().map_err(|_| Failure::header(name, text))?;
+    Ok(Some((id, LeaseDuration::new(seconds)?)))
+}
+
+pub async fn delete_path(request: Request) -> Result<Response<Body>> {
+    refuse_root(&request, "The root directory cannot be deleted: delete the file system.")?;
+    let recursive = flag(&request.context, "recursive")?.unwrap_or_default();
+    let conditions = request.conditions()?;
+    let call = move |blobs: &BlobService, r: &Request| {
+        blobs.delete_path(&r.address(), recursive, &conditions)
+    };
+    let (_, ticket) = request.change(call).await?;
+    ticket.await?;
+    Ok(empty(200))
+}
+
+/// Refuses the root directory for an operation that changes which paths there are.
+pub fn refuse_root(request: &Request, why: &'static str) -> Result<()> {
+    if request.blob.is_empty() {
+        return Err(Failure::new(400, "InvalidUri", why));
+    }
+    Ok(())
+}
+
+/// The properties that the system sets. Source: Path - Get Properties, `action`.
+pub async fn get_status(request: Request) -> Result<Response<Body>> {
+    let mut response = read::get_blob_properties(request).await?;
+    let headers = response.headers_mut();
+    headers.remove("x-ms-properties");
+    let metadata: Vec<_> = headers
+        .keys()
+        .filter(|name| name.as_str().starts_with("x-ms-meta-"))
+        .cloned()
+        .collect();
+    for name in metadata {
+        headers.remove(name);
+    }
+    Ok(response)
+}
+
+/// Owner, group, permissions and access control list.
+pub async fn get_access_control(request: Request) -> Result<Response<Body>> {
+    let blob = properties_of(&request)?;
+    if blob.access.is_none() {
+        return Err(Error::NotHierarchical.into());
+    }
+    let mut response = with_validators(empty(200), &validators(&blob));
+    put_path_headers(&mut response, &blob);
+    for name in ["x-ms-properties", "x-ms-encryption-context"] {
+        response.headers_mut().remove(name);
+    }
+    Ok(response)
+}
+
+/// Whether the caller has the rights in `fsAction`: 200 or 403.
+pub async fn check_access(request: Request) -> Result<Response<Body>> {
+    let text = request.context.required_parameter("fsAction")?;
+    let Some(wanted) = Rights::parse(&text) else {
+        let reason = "It is not of the form rwx, with - for a right that is not asked for.";
+        return Err(Failure::parameter("fsAction", text, reason));
+    };
+    let blob = properties_of(&request)?;
+    let access = blob.access.as_ref().ok_or(Error::NotHierarchical)?;
+    let user = request.rights.checked.as_ref();
+    if user.is_some_and(|user| !access.allows(user, wanted)) {
+        return Err(Error::AuthorizationPermissionMismatch.into());
+    }
+    let mut response = with_validators(empty(200), &validators(&blob));
+    put(&mut response, "x-ms-resource-type", resource_type(&blob));
+    Ok(response)
+}
+
+fn properties_of(request: &Request) -> Result<Blob> {
+    let conditions = request.conditions()?;
+    request.read(|blobs, r| blobs.get_blob_properties(&r.address(), &conditions))
+}
+
+fn validators(blob: &Blob) -> Written {
+    Written {
+        etag: blob.etag,
+        last_modified: blob.last_modified,
+        version: None,
+        encryption_scope: None,
+    }
+}
+
+/// Replaces the metadata if the request has some, and those of the headers that it has. Source:
+/// Path - Update, action `setProperties`.
+pub async fn set_properties(request: Request) -> Result<Response<Body>> {
+    let metadata = properties(&request.context)?;
+    let sent = path_headers(&request)?;
+    let conditions = request.conditions()?;
+    let change = move |blobs: &BlobService, r: &Request| {
+        let address = r.address();
+        let blob = blobs.get_blob_properties(&address, &conditions)?;
+        // Later steps must find the blob that the conditions were met by.
+        let of = |etag: lazurite_blob::ETag| Conditions {
+            if_match: Some(lazurite_blob::ETags::OneOf(vec![etag.to_string()])),
+            lease_id: conditions.lease_id,
+            customer_key: conditions.customer_key,
+            ..Conditions::default()
+        };
+        let (mut written, mut ticket) = (validators(&blob), None);
+        if sent != BlobHeaders::default() {
+            let headers = merged(sent, blob.headers);
+            let (set, logged) = blobs.set_blob_properties(&address, headers, &of(blob.etag))?;
+            (written, ticket) = (set, Some(logged));
+        }
+        if let Some(metadata) = metadata {
+            let (set, logged) = blobs.set_blob_metadata(&address, metadata, &of(written.etag))?;
+            (written, ticket) = (set, Some(logged));
+        }
+        Ok((written, ticket))
+    };
+    let (written, ticket) = request.write(change).await?;
+    if let Some(ticket) = ticket {
+        ticket.await?;
+    }
+    Ok(with_validators(empty(200), &written))
+}
+
+/// The headers of a path after a request that sends some of them.
+fn merged(sent: BlobHeaders, kept: BlobHeaders) -> BlobHeaders {
+    BlobHeaders {
+        content_type: sent.content_type.or(kept.content_type),
+        content_encoding: sent.content_encoding.or(kept.content_encoding),
+        content_language: sent.content_language.or(kept.content_language),
+        cache_control: sent.cache_control.or(kept.cache_control),
+        content_disposition: sent.content_disposition.or(kept.content_disposition),
+        content_md5: sent.content_md5.or(kept.content_md5),
+    }
+}
+
+/// Whether metadata marks a directory, as clients of the Blob protocol do.
+pub fn marks_directory(metadata: &Metadata) -> bool {
+    let is_marker = |(name, value): &(String, String)| {
+        name.eq_ignore_ascii_case("hdi_isfolder") && value.eq_ignore_ascii_case("true")
+    };
+    metadata.iter().any(is_marker)
+}
