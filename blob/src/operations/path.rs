@@ -11,7 +11,9 @@ use crate::error::{Error, Result};
 use crate::keys;
 use crate::keyspaces::Source;
 use crate::lease::Lease;
-use crate::model::{Blob, BlobHeaders, Container, Content, Encryption, Metadata, Written};
+use crate::model::{
+    Blob, BlobAddress, BlobHeaders, Container, Content, Encryption, Metadata, Written,
+};
 use crate::names;
 use crate::operations::write::BlobWrite;
 use crate::service::BlobService;
@@ -164,6 +166,38 @@ impl BlobService {
         let key = keys::blob(container.id, &stored_name(directory::ROOT, ""));
         let stored = self.keyspaces.record(source, container.id, &key)?;
         Ok(stored.unwrap_or_else(|| root_of(container)))
+    }
+
+    /// Locks a blob of a container without hierarchy for a write. Error: an invalid name.
+    pub(crate) fn lock_name(
+        &self,
+        transaction: &mut Transaction<'_>,
+        container: &Container,
+        name: &str,
+    ) -> Result<Path> {
+        let name = names::blob_name(name)?.into_owned();
+        let key = keys::blob(container.id, &name);
+        transaction.lock([(&self.keyspaces.blobs, &key[..])])?;
+        Ok(Path::flat(name))
+    }
+
+    /// Finds a path and locks it for a write. Errors: as [`BlobService::path`].
+    pub(crate) fn lock_path(
+        &self,
+        transaction: &mut Transaction<'_>,
+        container: &Container,
+        address: &BlobAddress<'_>,
+        purpose: Purpose,
+    ) -> Result<Path> {
+        let target = (container, address.blob, address.caller);
+        match self.lock_paths(transaction, [target]) {
+            Ok([path]) => Ok(path),
+            // Nothing is below a file.
+            Err(Error::PathConflict) if matches!(purpose, Purpose::Remove | Purpose::SetAccess) => {
+                Err(Error::BlobNotFound)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Finds paths and locks them for writes. The containers are locked already, shared.

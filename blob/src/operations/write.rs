@@ -114,14 +114,10 @@ impl BlobService {
         let mut transaction = begin()?;
         transaction.lock_shared([(&self.keyspaces.containers, &container_key[..])])?;
         let container = self.keyspaces.container(&self.db, &container_key)?;
-        let target = (&container, address.blob, address.caller);
-        let [path] = self
-            .lock_paths(&mut transaction, [target])
-            .map_err(|error| match (error, purpose) {
-                // Nothing is below a file.
-                (Error::PathConflict, Purpose::Remove | Purpose::SetAccess) => Error::BlobNotFound,
-                (error, _) => error,
-            })?;
+        let path = match container.hierarchical {
+            true => self.lock_path(&mut transaction, &container, address, purpose)?,
+            false => self.lock_name(&mut transaction, &container, address.blob)?,
+        };
         let policy = self
             .policies
             .get(&self.db, &self.keyspaces, address.account)?;
