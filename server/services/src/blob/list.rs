@@ -125,7 +125,10 @@ pub async fn list_blobs(request: Request) -> Result<Response<Body>> {
     // Writing a page of thousands of entries takes as long as reading it, so both run on the
     // blocking pool.
     let call = move |blobs: &BlobService, r: &Request| {
-        let directory = list.prefix.rsplit_once('/').map_or("", |(directory, _)| directory);
+        let directory = list
+            .prefix
+            .rsplit_once('/')
+            .map_or("", |(directory, _)| directory);
         check_may_list(blobs, r, directory)?;
         let page = blobs.list_blobs(r.account(), &r.container, &list)?;
         if wants_arrow {

@@ -36,7 +36,8 @@ pub async fn append_data(request: Request, body: RequestBody) -> Result<Response
     })?;
     let call = move |blobs: &BlobService, r: &Request| {
         let ((outcome, written), ticket) = lease.around(blobs, r, || {
-            let (outcome, ticket) = blobs.append_data(&r.address(), position, upload, &conditions)?;
+            let (outcome, ticket) =
+                blobs.append_data(&r.address(), position, upload, &conditions)?;
             if !flushes {
                 return Ok(((outcome, None), ticket));
             }

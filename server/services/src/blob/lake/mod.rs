@@ -18,8 +18,8 @@ mod rename;
 mod rename_source;
 
 pub use caller::{DataOwners, Rights};
-pub use operations::operation;
 pub use list::check_may_list;
+pub use operations::operation;
 pub use path_headers::{put_path_headers, resource_type};
 pub use paths::{marks_directory, put_directory};
 
