@@ -707,3 +707,29 @@ fn rights_of_callers_are_checked_on_the_way_and_at_the_end() {
     assert_eq!(outcome.directories + outcome.files, 3);
     assert!(outcome.next_marker.is_some());
 }
+
+#[test]
+#[ignore = "it measures, and asserts nothing"]
+fn rename_of_a_directory_with_a_million_files() {
+    let store = lake();
+    for files in [10, 1_000_000] {
+        let directory = format!("d{files}");
+        for file in 0..files {
+            let path = format!("{directory}/{}/{file}", file % 100);
+            let made = store
+                .service
+                .create_path(&address(&path), create(PathKind::File));
+            drop(made.unwrap().1);
+        }
+        let before = store.service.db.stats();
+        let start = std::time::Instant::now();
+        for turn in 0..100 {
+            let [from, to] = [turn, turn + 1].map(|at| format!("{directory}-{at}"));
+            let from = if turn == 0 { &directory } else { &from };
+            store.rename(from, &to).unwrap();
+        }
+        let time = start.elapsed() / 100;
+        let bytes = store.service.db.stats().put_bytes - before.put_bytes;
+        println!("{files} files: {time:?} and {} bytes a rename", bytes / 100);
+    }
+}
