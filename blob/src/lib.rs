@@ -25,6 +25,7 @@ mod cipher;
 mod codec;
 mod conditions;
 mod directory;
+mod directory_cache;
 mod download;
 mod error;
 mod etag;

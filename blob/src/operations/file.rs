@@ -136,8 +136,7 @@ struct Appended {
 }
 
 impl BlobWrite<'_> {
-    /// Files the content of a blob that was put whole as one block, and commits: a copy from a
-    /// container without hierarchy is such a blob. Takes as long as the content is. Errors: those of
+    /// Files the content of a blob that was put whole as one block, and commits. Takes as long as the content is. Errors: those of
     /// reading and writing; `BlobUsesCustomerSpecifiedEncryption`.
     fn commit_as_block(mut self) -> Result<Ticket> {
         let _long = self.service.begin_long_operation();

@@ -319,7 +319,7 @@ fn a_rename_onto_something_replaces_it_or_moves_into_it() {
     assert_eq!(store.read("b/empty/1").unwrap(), b"b");
     assert_eq!(store.all_paths(), ["b/", "b/empty/", "b/empty/1"]);
     store.sweep(100).unwrap();
-    assert_eq!(store.filed(), (1, 1));
+    assert_eq!(store.filed(), (0, 1));
 }
 
 #[test]
@@ -732,4 +732,52 @@ fn rename_of_a_directory_with_a_million_files() {
         let bytes = store.service.db.stats().put_bytes - before.put_bytes;
         println!("{files} files: {time:?} and {} bytes a rename", bytes / 100);
     }
+}
+
+#[test]
+#[ignore = "it measures, and asserts nothing"]
+fn operations_at_a_path_beside_those_on_a_blob() {
+    let (flat, lake) = (store(), lake());
+    let none = Conditions::default();
+    let names: Vec<String> = (0..20_000)
+        .map(|n| format!("some/where/below/{n}"))
+        .collect();
+    let time = |what: &str, operation: &dyn Fn(&Store, &str)| {
+        let mut times = [Duration::MAX; 2];
+        for _ in 0..3 {
+            for (store, best) in [&flat, &lake].into_iter().zip(&mut times) {
+                let start = std::time::Instant::now();
+                names.iter().for_each(|name| operation(store, name));
+                *best = start.elapsed().min(*best);
+            }
+        }
+        let [flat, lake] = times.map(|time| time / names.len() as u32);
+        println!("{what}: {flat:?} {lake:?}");
+    };
+    time("put", &|store, name| {
+        drop(
+            store
+                .service
+                .put_blob(&address(name), store.put_request(b"body"))
+                .unwrap()
+                .1,
+        );
+    });
+    time("get", &|store, name| {
+        drop(store.service.get_blob(&address(name), None, &none).unwrap());
+    });
+    time("properties", &|store, name| {
+        drop(
+            store
+                .service
+                .get_blob_properties(&address(name), &none)
+                .unwrap(),
+        );
+    });
+    time("lease and set metadata", &|store, name| {
+        let set = store
+            .service
+            .set_blob_metadata(&address(name), Metadata::new(), &none);
+        drop(set.unwrap().1);
+    });
 }

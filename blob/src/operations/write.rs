@@ -39,7 +39,7 @@ pub(crate) struct BlobWrite<'a> {
     pub(crate) owner: Option<String>,
     /// The moment by which what the write deleted can be restored.
     pub(crate) deleted_at: Option<SnapshotTime>,
-    /// Whether the write renames or removes a directory.
+    /// Whether the write renames, removes or changes a directory.
     pub(crate) moves_directory: bool,
     /// The time of the write, read under the lock that orders the writes to a name.
     pub(crate) now: SystemTime,
@@ -443,6 +443,7 @@ impl<'a> BlobWrite<'a> {
         }
         match permit.place() {
             RecordSlot::Current => {
+                self.moves_directory |= self.is_directory();
                 self.index_tags(&blob.tags);
                 self.keep_merge_of(Some(blob));
                 if self.uncommitted.is_some() {
@@ -813,10 +814,9 @@ impl<'a> BlobWrite<'a> {
         let service = self.service;
         self.put_new_directories()?;
         service.settle_files(&mut self.transaction, files, self.now)?;
-        let ticket = service.commit_records(&mut self.transaction)?;
-        if self.moves_directory {
-            service.directory_moves.fetch_add(1, Ordering::Release);
-        }
-        Ok(ticket)
+        let _move = self
+            .moves_directory
+            .then(|| service.directories.begin_move());
+        service.commit_records(&mut self.transaction)
     }
 }
