@@ -118,6 +118,7 @@ fn rights_follow_owner_then_name_then_groups_then_others() {
     (access.owner, access.group) = ("o".to_string(), "og".to_string());
     let caller = |id: &str, groups: &[&str]| Caller {
         id: id.to_string(),
+        has_all_rights: false,
         groups: groups.iter().map(|group| group.to_string()).collect(),
     };
     let rights = |text: &str| Rights::parse(text).unwrap();

@@ -37,6 +37,8 @@ const NAMERS_MANY: usize = 8;
 pub(crate) struct FileChanges {
     home: u128,
     shared: BTreeMap<File, FileChange>,
+    /// The change of the number of foreign references of each container.
+    foreign: BTreeMap<u128, i64>,
 }
 
 /// Changes of one operation to one shared file.
@@ -54,21 +56,16 @@ impl FileChanges {
         FileChanges {
             home,
             shared: BTreeMap::new(),
+            foreign: BTreeMap::new(),
         }
     }
 
     /// The change of the number of foreign references of each container. Zeros are left out.
     fn foreign_references(&self) -> BTreeMap<[u8; 16], i64> {
-        let mut foreign = BTreeMap::<_, i64>::new();
-        for (file, change) in &self.shared {
-            if file.home != self.home {
-                for id in [file.home, self.home] {
-                    *foreign.entry(id.to_be_bytes()).or_default() += change.records;
-                }
-            }
-        }
-        foreign.retain(|_, change| *change != 0);
-        foreign
+        let changed = self.foreign.iter().filter(|(_, change)| **change != 0);
+        changed
+            .map(|(id, change)| (id.to_be_bytes(), *change))
+            .collect()
     }
 
     /// Whether no shared file changes.
@@ -78,19 +75,31 @@ impl FileChanges {
 
     /// Notes that one more record names the layer's file, and the root in it.
     pub(crate) fn add(&mut self, layer: &Layer) {
-        self.name(layer, 1);
+        self.name(layer, 1, self.home);
+    }
+
+    /// Like [`FileChanges::remove`], for a record of another container, of a file that is marked as
+    /// shared.
+    pub(crate) fn remove_shared_of(&mut self, home: u128, layer: &Layer) {
+        self.name(layer, -1, home);
     }
 
     /// Notes that a record no longer names the layer's file. Drops the file if no record names it.
     pub(crate) fn remove(&mut self, rows: &mut FileRows<'_>, layer: &Layer) {
         if layer.shared {
-            self.name(layer, -1);
+            self.name(layer, -1, self.home);
         } else {
             rows.drop_file(layer.file);
         }
     }
 
-    fn name(&mut self, layer: &Layer, records: i64) {
+    /// Counts records of the container `home` that name the layer's file.
+    fn name(&mut self, layer: &Layer, records: i64, home: u128) {
+        if layer.file.home != home {
+            for id in [layer.file.home, home] {
+                *self.foreign.entry(id).or_default() += records;
+            }
+        }
         let change = self.shared.entry(layer.file).or_default();
         change.records += records;
         if let Some(root) = layer.root {

@@ -56,7 +56,9 @@
 //! ```
 //!
 //! A file is `container-id file-id`: the container in which it was created and its own id. Ids are
-//! 16 bytes, offsets, moments and times 8, big-endian. In names `00` becomes `00 FF`, and `00 01`
+//! 16 bytes, offsets, moments and times 8, big-endian. In a hierarchical container the name of a blob
+//! or directory is the id of the directory that it is in, as text, and the last segment of its path:
+//! see `directory.rs`. In names `00` becomes `00 FF`, and `00 01`
 //! ends a name, so that the order of keys is the byte order of names. The rows of a container, and
 //! those of a file, are one range of each keyspace, so one range deletion drops them.
 

@@ -12,7 +12,9 @@
 //! reads with ranges, properties, metadata, tags and the search for them, tiers, expiry,
 //! immutability, leases, snapshots, versions, delete and undelete, copies; customer-provided keys
 //! and encryption scopes; conditional headers; listing by prefix and delimiter, with snapshots,
-//! versions and deleted blobs. [`BlobService::sweep`] removes expired blobs, uncommitted blocks
+//! versions and deleted blobs. In a container with a hierarchical namespace: directories, data
+//! appended at positions and flushed, renames, owners and access control lists, recursive deletion.
+//! [`BlobService::sweep`] removes expired blobs, uncommitted blocks
 //! after a week, and deleted blobs after their retention.
 
 mod access;
@@ -23,6 +25,7 @@ mod cipher;
 mod codec;
 mod conditions;
 mod directory;
+mod directory_cache;
 mod download;
 mod error;
 mod etag;

@@ -26,8 +26,7 @@ pub struct BlobAddress<'a> {
     pub blob: &'a str,
     /// Selects the current blob of this name, a snapshot or a version.
     pub state: BlobState,
-    /// In a hierarchical container: whose rights on the path are checked. `None` for a caller with
-    /// all rights.
+    /// In a hierarchical container: who calls. `None` for a caller with all rights who has no id.
     pub caller: Option<&'a Caller>,
 }
 

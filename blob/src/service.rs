@@ -2,6 +2,7 @@
 
 use crate::account::AccountPolicies;
 use crate::codec;
+use crate::directory_cache::DirectoryCache;
 use crate::error::Result;
 use crate::etag_clock::EtagClock;
 use crate::keys;
@@ -9,7 +10,7 @@ use crate::keyspaces::Keyspaces;
 use lazurite_base::wall_clock::WallClock;
 use lazurite_engine::{Db, IdSource};
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
@@ -28,9 +29,8 @@ pub struct BlobService {
     pub(crate) etags: EtagClock,
     /// Number of operations under way that hold locks for long.
     pub(crate) long_operations: AtomicUsize,
-    /// Number of renames and removals of directories so far. Counted after the commit, before the
-    /// locks are released: a path that was found before may lead elsewhere.
-    pub(crate) directory_moves: AtomicU64,
+    /// The directories that paths led through lately.
+    pub(crate) directories: DirectoryCache,
 }
 
 impl BlobService {
@@ -53,7 +53,7 @@ impl BlobService {
             policies: AccountPolicies::default(),
             etags,
             long_operations: AtomicUsize::new(0),
-            directory_moves: AtomicU64::new(0),
+            directories: DirectoryCache::default(),
         })
     }
 

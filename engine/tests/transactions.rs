@@ -179,6 +179,25 @@ fn shared_locks_keep_writers_out_and_one_another_in() {
 }
 
 #[test]
+fn keys_are_locked_in_both_ways_by_one_call() {
+    for key in [&b"b"[..], b"both"] {
+        let (db, keyspace) = open_in_memory();
+        let mut first = db.begin().unwrap();
+        let shared = [(&keyspace, &b"a"[..]), (&keyspace, b"both")];
+        let exclusive = [(&keyspace, &b"b"[..]), (&keyspace, b"both")];
+        first.lock_both(shared, exclusive).unwrap();
+        let lock_shared = |key: &[u8]| {
+            let mut second = db.begin().unwrap();
+            second.lock_shared([(&keyspace, key)]).unwrap();
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| lock_shared(b"a")).join().unwrap();
+            assert_waits(scope, || lock_shared(key), || drop(first));
+        });
+    }
+}
+
+#[test]
 fn a_commit_that_fails_unlocks() {
     let fs = FaultFs::new(Arc::new(MemoryFs::crashable()));
     let environment = Environment {

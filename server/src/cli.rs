@@ -746,7 +746,10 @@ impl Cli {
         let names: Vec<_> = match names.to_ascii_lowercase().as_str() {
             "false" | "0" | "no" | "off" => return Ok(accounts),
             "true" | "1" | "yes" | "on" => Vec::new(),
-            _ => names.split(',').map(|name| name.trim().to_owned()).collect(),
+            _ => names
+                .split(',')
+                .map(|name| name.trim().to_owned())
+                .collect(),
         };
         let at = |reason| format!("--hns: {reason}");
         accounts.with_hierarchy(&names).map_err(at)

@@ -2,6 +2,7 @@
 
 use crate::access::Caller;
 use crate::model::Blob;
+use crate::snapshot_time::SnapshotTime;
 
 /// The request of List Blobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -93,6 +94,8 @@ pub struct ListedBlob {
     pub blob: Option<Blob>,
     /// Whether this is the current blob of its name: no snapshot, older version or deleted blob.
     pub is_current: bool,
+    /// Identifies a deleted blob among those of its name; `None` if the entry is no deleted blob.
+    pub deletion_id: Option<SnapshotTime>,
     /// Whether the entry represents a name that has versions and no blob.
     pub has_versions_only: bool,
 }

@@ -306,7 +306,7 @@ impl BlobService {
         caller: Option<&Caller>,
     ) -> Result<(String, Blob)> {
         let segments = names::path_segments(path)?;
-        let found = self.path(snapshot, container, path, caller)?;
+        let found = self.path(snapshot, None, container, path, caller)?;
         let key = keys::blob(container.id, &found.stored_name);
         let blob = match segments.is_empty() {
             true => Some(self.root(snapshot, container)?),

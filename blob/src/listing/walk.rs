@@ -264,6 +264,10 @@ impl Walk<'_> {
             name: position.0.clone(),
             blob: None,
             is_current: kind.is_none(),
+            deletion_id: match kind {
+                Some(History::Deleted) => position.1.map(|(moment, _)| moment),
+                _ => None,
+            },
             has_versions_only: false,
         };
         match record {

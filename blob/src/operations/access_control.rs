@@ -1,6 +1,6 @@
 //! Access control of paths: owner, group and rights of one path, or of all paths below a directory.
 
-use crate::access::AclChange;
+use crate::access::{AccessControl, AclChange, Caller};
 use crate::conditions::{Conditions, WriteKind};
 use crate::error::{Error, Result};
 use crate::listing::{BlobEntry, ListPaths};
@@ -46,6 +46,7 @@ impl BlobService {
         let mut blob = write.existing()?;
         let is_directory = blob.is_directory();
         if let Some(access) = &mut blob.access {
+            check_new_owner(access, address.caller, owner.as_ref(), group.as_ref())?;
             access.owner = owner.unwrap_or_else(|| access.owner.clone());
             access.group = group.unwrap_or_else(|| access.group.clone());
             if let Some(change) = change {
@@ -133,6 +134,25 @@ impl BlobService {
             }
         }
         Ok((outcome, ticket))
+    }
+}
+
+/// Fails unless the caller may set this owner and this group. Source: Access control lists in Azure
+/// Data Lake Storage, "Changing the owning group".
+fn check_new_owner(
+    access: &AccessControl,
+    caller: Option<&Caller>,
+    owner: Option<&String>,
+    group: Option<&String>,
+) -> Result<()> {
+    let Some(caller) = caller.filter(|caller| !caller.has_all_rights) else {
+        return Ok(());
+    };
+    let keeps_owner = owner.is_none_or(|owner| *owner == access.owner);
+    let may_have = |group: &String| *group == access.group || caller.groups.contains(group);
+    match keeps_owner && group.is_none_or(may_have) {
+        true => Ok(()),
+        false => Err(Error::AuthorizationPermissionMismatch),
     }
 }
 

@@ -16,6 +16,7 @@ use crate::operations::permit::RecordSlot;
 use crate::operations::permit::check_online;
 use crate::operations::write::{BlobWrite, RetireReason};
 use crate::service::BlobService;
+use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::Ticket;
 use std::time::SystemTime;
 
@@ -68,6 +69,8 @@ pub enum DeleteSnapshots {
 pub struct BlobDeletion {
     /// `false` if the blob can be restored.
     pub permanent: bool,
+    /// What was deleted last, if it can be restored: `x-ms-deletion-id`.
+    pub deletion_id: Option<SnapshotTime>,
 }
 
 impl BlobService {
@@ -214,8 +217,11 @@ impl BlobService {
                 }
             }
         };
-        let ticket = write.commit()?;
-        Ok(Some((BlobDeletion { permanent }, ticket)))
+        let deletion = BlobDeletion {
+            permanent,
+            deletion_id: write.deleted_at,
+        };
+        Ok(Some((deletion, write.commit()?)))
     }
 }
 

@@ -143,9 +143,14 @@ impl BlobService {
         write.check(condition, &request.conditions, WriteKind::Create)?;
         let brought = write.brought(body.key.as_ref(), &request.conditions)?;
         let permit = write.permit_current(Action::Replace)?;
-        let (content, file) = write.put_body(body)?;
+        let file = write.file_for(&body)?;
+        let key = file.whole_content();
+        match length {
+            0 => write.rows().delete_content(&key),
+            _ => body.put(&mut write.rows(), &key),
+        }
         let mut blob = write.new_blob(NewBlob {
-            content,
+            content: Content::Whole,
             layers: vec![Layer::new(file, length)],
             length,
             headers,
@@ -335,20 +340,9 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// Writes the body of a blob. In a hierarchical container it is a list of one block, because data
-    /// may be appended to it.
-    fn put_body(&mut self, body: Uploaded) -> Result<(Content, File)> {
+    /// Writes a body as a list of one block in a new file.
+    pub(super) fn put_block_of_body(&mut self, body: Uploaded) -> Result<(Content, File)> {
         let length = body.length;
-        if !self.container.hierarchical {
-            let file = self.file_for(&body)?;
-            let key = file.whole_content();
-            match length {
-                0 => self.rows().delete_content(&key),
-                _ => body.put(&mut self.rows(), &key),
-            }
-            return Ok((Content::Whole, file));
-        }
-        let _ = self.retire(RetireReason::Overwritten)?;
         let file = self.new_file();
         if length == 0 {
             return Ok((Content::Blocks { count: 0 }, file));

@@ -28,6 +28,7 @@ fn uncommitted_blob_is_known_to_get_block_list_only() {
         name: "name".to_string(),
         blob: None,
         is_current: false,
+        deletion_id: None,
         has_versions_only: false,
     });
     assert_eq!(store.list(&with_uncommitted).entries, [listed]);

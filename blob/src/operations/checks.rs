@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::guid::Guid;
 use crate::lease::{Lease, Leased};
 use crate::model::{Blob, BlobAddress, BlobState, BlobType, Tags};
+use crate::operations::path::Purpose;
 use crate::operations::permit::RecordSlot;
 use crate::operations::permit::{Action, Permit};
 use crate::operations::write::BlobWrite;
@@ -22,7 +23,12 @@ impl BlobService {
         conditions: &Conditions,
     ) -> Result<BlobWrite<'_>> {
         let condition = conditions.for_write()?;
-        let write = self.begin_write(address)?;
+        // A directory has no type, and takes changes that are for any type.
+        let purpose = match blob_type {
+            Some(_) => Purpose::Write,
+            None => Purpose::WriteAny,
+        };
+        let write = self.begin_path_write(address, purpose)?;
         blob_type.map_or(Ok(()), |wanted| write.check_type(wanted))?;
         write.check(condition, conditions, WriteKind::Change)?;
         Ok(write)

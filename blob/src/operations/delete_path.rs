@@ -5,12 +5,15 @@
 //! everything back. Otherwise, or when the retention ends, a timer makes the sweep remove what is in
 //! the directory, a few rows at a time; each directory among them sets a timer of its own.
 
+use crate::access::{Caller, Rights};
+use crate::codec;
 use crate::conditions::{Conditions, WriteKind};
 use crate::directory::stored_name;
 use crate::error::{Error, Result};
 use crate::keys::{self, Timer};
 use crate::model::{Blob, BlobAddress};
 use crate::operations::blob::{BlobDeletion, DeleteBlob, DeleteSnapshots};
+use crate::operations::check_access;
 use crate::operations::permit::{Action, check_allowed};
 use crate::operations::write::{BlobWrite, RetireReason};
 use crate::service::BlobService;
@@ -43,9 +46,15 @@ impl BlobService {
             return self.delete_blob(address, &request);
         }
         write.check(condition, conditions, WriteKind::Change)?;
+        if let Some(caller) = address.caller.filter(|caller| !caller.has_all_rights) {
+            write.check_rights_below(caller)?;
+        }
         write.remove_directory(recursive)?;
-        let permanent = write.policy.delete_retention_days.is_none();
-        Ok((BlobDeletion { permanent }, write.commit()?))
+        let deletion = BlobDeletion {
+            permanent: write.deleted_at.is_none(),
+            deletion_id: write.deleted_at,
+        };
+        Ok((deletion, write.commit()?))
     }
 }
 
@@ -76,7 +85,7 @@ impl BlobWrite<'_> {
         let blobs = &self.service.keyspaces.blobs;
         let mut rows = snapshot.scan(blobs, range, Direction::Forward);
         while rows.advance()? {
-            let blob = crate::codec::decode_blob(&rows.value()?, self.home())?;
+            let blob = codec::decode_blob(&rows.value()?, self.home())?;
             if !blob.is_expired(self.now) {
                 return Err(Error::DirectoryNotEmpty);
             }
@@ -86,6 +95,28 @@ impl BlobWrite<'_> {
 
     /// Fails if a record below the directory is protected.
     fn check_unprotected_below(&self, id: u128) -> Result<()> {
+        self.check_below(id, |blob| {
+            check_allowed(Action::Remove, blob, self.now, false)
+        })
+    }
+
+    /// Fails unless the caller may list and change every directory from the current one on. Source:
+    /// Access control lists in Azure Data Lake Storage, "Common scenarios related to ACL permissions".
+    fn check_rights_below(&self, caller: &Caller) -> Result<()> {
+        let all = Rights::READ.and(Rights::WRITE).and(Rights::EXECUTE);
+        let check = |blob: &Blob| match blob.is_directory() {
+            true => check_access(blob, Some(caller), all),
+            false => Ok(()),
+        };
+        let directory = self.existing()?;
+        check(&directory)?;
+        directory
+            .directory()
+            .map_or(Ok(()), |id| self.check_below(id, check))
+    }
+
+    /// Checks all that is below a directory. Memory is bounded by the number of directories.
+    fn check_below(&self, id: u128, check: impl Fn(&Blob) -> Result<()>) -> Result<()> {
         let snapshot = self.service.db.snapshot();
         let blobs = &self.service.keyspaces.blobs;
         let mut left = vec![id];
@@ -93,8 +124,8 @@ impl BlobWrite<'_> {
             let range = KeyRange::prefix(&keys::blob_name_start(self.home(), &stored_name(id, "")));
             let mut rows = snapshot.scan(blobs, range, Direction::Forward);
             while rows.advance()? {
-                let blob = crate::codec::decode_blob(&rows.value()?, self.home())?;
-                check_allowed(Action::Remove, &blob, self.now, false)?;
+                let blob = codec::decode_blob(&rows.value()?, self.home())?;
+                check(&blob)?;
                 left.extend(blob.directory());
             }
         }

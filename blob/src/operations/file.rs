@@ -2,15 +2,19 @@
 //! file's content. Appended data is an uncommitted block whose id is the position.
 
 use crate::block_list::NewList;
+use crate::checksum::Checksums;
 use crate::codec;
 use crate::conditions::{Conditions, WriteKind};
+use crate::download::BlobReader;
 use crate::error::{Error, Result};
 use crate::keys::File;
 use crate::lease::Leased;
 use crate::model::{Blob, BlobAddress, BlobBlock, BlobHeaders, BlobType, Content, Layer, Written};
 use crate::operations::PutBlockOutcome;
+use crate::operations::copy::check_needs_no_key;
 use crate::operations::new_list::listed_file;
 use crate::operations::path::Purpose;
+use crate::operations::permit::Action;
 use crate::operations::write::BlobWrite;
 use crate::service::BlobService;
 use crate::upload::{Upload, UploadKind};
@@ -46,7 +50,11 @@ impl BlobService {
         let body = upload.finish(UploadKind::PutBlock, None)?;
         let mut write = self.begin_path_write(address, Purpose::Write)?;
         write.check_hierarchical()?;
-        write.existing()?;
+        while let Content::Whole = write.existing()?.content {
+            // The ticket of the append covers this write.
+            drop(write.commit_as_block()?);
+            write = self.begin_path_write(address, Purpose::Write)?;
+        }
         write.check_type(BlobType::BlockBlob)?;
         write.check_lease(conditions.lease_id)?;
         write.check_online()?;
@@ -128,6 +136,28 @@ struct Appended {
 }
 
 impl BlobWrite<'_> {
+    /// Files the content of a blob that was put whole as one block, and commits. Takes as long as the content is. Errors: those of
+    /// reading and writing; `BlobUsesCustomerSpecifiedEncryption`.
+    fn commit_as_block(mut self) -> Result<Ticket> {
+        let _long = self.service.begin_long_operation();
+        let mut blob = self.existing()?;
+        check_needs_no_key(&blob)?;
+        let snapshot = self.service.db.snapshot();
+        let keyspaces = &self.service.keyspaces;
+        let mut reader = BlobReader::open(keyspaces, snapshot, &blob, 0..blob.length, None)?;
+        let kind = UploadKind::PutBlock;
+        let mut upload = Upload::begin(self.service, kind, Checksums::default(), None)?;
+        upload.write_from(&mut reader)?;
+        let body = upload.finish(kind, None)?;
+        let permit = self.permit_current(Action::Refile)?;
+        self.forget(&blob);
+        let (content, file) = self.put_block_of_body(body)?;
+        blob.content = content;
+        blob.layers = vec![Layer::new(file, blob.length)];
+        self.put(&permit, &blob);
+        self.commit()
+    }
+
     /// The appended data, as a flush finds it. Error: `InvalidFlushPosition`.
     fn appended(&self, blob: &Blob, request: &FlushData) -> Result<Appended> {
         let file = self.staging().map(|id| self.file(id));

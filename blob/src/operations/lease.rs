@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::guid::Guid;
 use crate::lease::{LeaseAction, LeaseOutcome};
 use crate::model::{BlobAddress, Written};
+use crate::operations::path::Purpose;
 use crate::operations::permit::Action;
 use crate::service::BlobService;
 use crate::{keys, names};
@@ -22,7 +23,7 @@ impl BlobService {
         conditions: &Conditions,
     ) -> Result<(LeaseOutcome, Written, Ticket)> {
         let condition = conditions.for_write()?;
-        let mut write = self.begin_write(address)?;
+        let mut write = self.begin_path_write(address, Purpose::WriteAny)?;
         write.check_conditions(condition, conditions, WriteKind::Change)?;
         let mut blob = write.existing()?;
         let permit = write.permit_current(Action::Set)?;

@@ -58,6 +58,8 @@ mod path;
 #[cfg(test)]
 mod path_model_tests;
 #[cfg(test)]
+mod path_rights_tests;
+#[cfg(test)]
 mod path_tests;
 mod pending_copy;
 pub(crate) mod permit;
@@ -182,20 +184,21 @@ impl BlobService {
     /// Looks up a blob, which may be missing. Errors: invalid names; `ContainerNotFound`.
     fn find(&self, address: &BlobAddress<'_>) -> Result<BlobLookup> {
         names::check_container_name(address.container)?;
+        let moves = self.directories.moves();
         let snapshot = self.db.snapshot();
         let key = keys::container(address.account, address.container);
         let container = self.keyspaces.container(&snapshot, &key)?;
-        let (name, mut blob) = match self.path(&snapshot, &container, address.blob, address.caller)
-        {
-            Ok(path) => {
-                let name = path.stored_name;
-                let blob = self.record(&snapshot, container.id, &name, address.state)?;
-                (name, blob)
-            }
-            // Nothing is below a file.
-            Err(Error::PathConflict) => (directory::NOWHERE.to_string(), None),
-            Err(error) => return Err(error),
-        };
+        let (name, mut blob) =
+            match self.path(&snapshot, moves, &container, address.blob, address.caller) {
+                Ok(path) => {
+                    let name = path.stored_name;
+                    let blob = self.record(&snapshot, container.id, &name, address.state)?;
+                    (name, blob)
+                }
+                // Nothing is below a file.
+                Err(Error::PathConflict) => (directory::NOWHERE.to_string(), None),
+                Err(error) => return Err(error),
+            };
         if blob.is_none() && container.hierarchical && directory::is_root(&name) {
             blob = Some(self.root(&snapshot, &container)?);
         }

@@ -7,17 +7,20 @@
 
 use crate::access::{AccessControl, Caller, NewAccess, Rights};
 use crate::directory::{self, stored_name};
+use crate::directory_cache::{Directory, Moves};
 use crate::error::{Error, Result};
 use crate::keys;
 use crate::keyspaces::Source;
 use crate::lease::Lease;
-use crate::model::{Blob, BlobHeaders, Container, Content, Encryption, Metadata, Written};
+use crate::model::{
+    Blob, BlobAddress, BlobHeaders, Container, Content, Encryption, Metadata, Written,
+};
 use crate::names;
 use crate::operations::write::BlobWrite;
 use crate::service::BlobService;
 use crate::tier::Tiering;
 use lazurite_engine::Transaction;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
 
 /// What a write is about to do with the path: which rights its caller needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,20 +43,11 @@ pub(crate) enum Purpose {
 pub(crate) struct Path {
     /// The name that the blob or directory is filed under.
     pub(crate) stored_name: String,
-    /// The directories on the path, from the root's first, except missing ones.
-    pub(crate) directories: Vec<Directory>,
+    /// The last directory on the path that exists; `None` for the root.
+    parent: Option<Arc<Directory>>,
     /// The directories on the path that do not exist, with the ids that they get.
     missing: Vec<(u128, String)>,
     is_hierarchical: bool,
-}
-
-/// A directory on a path.
-#[derive(Debug)]
-pub(crate) struct Directory {
-    /// The key of its row.
-    key: Vec<u8>,
-    id: u128,
-    pub(crate) blob: Blob,
 }
 
 impl Path {
@@ -69,9 +63,21 @@ impl Path {
         !self.missing.is_empty()
     }
 
+    /// The directories on the path that exist, the last one first.
+    fn directories(&self) -> impl Iterator<Item = &Arc<Directory>> {
+        std::iter::successors(self.parent.as_ref(), |directory| directory.above.as_ref())
+    }
+
     /// Whether the path leads through the directory with this id.
     pub(crate) fn is_below(&self, id: u128) -> bool {
-        self.directories.iter().any(|directory| directory.id == id)
+        self.directories().any(|directory| directory.id == id)
+    }
+
+    /// The id of the last directory on the path that exists.
+    fn parent_id(&self) -> u128 {
+        self.parent
+            .as_ref()
+            .map_or(directory::ROOT, |parent| parent.id)
     }
 
     fn is_root(&self) -> bool {
@@ -83,36 +89,34 @@ impl Path {
     fn first_row(&self, home: u128) -> Vec<u8> {
         match self.missing.first() {
             None => keys::blob(home, &self.stored_name),
-            Some((_, segment)) => {
-                let parent = self
-                    .directories
-                    .last()
-                    .map_or(directory::ROOT, |last| last.id);
-                keys::blob(home, &stored_name(parent, segment))
-            }
+            Some((_, segment)) => keys::blob(home, &stored_name(self.parent_id(), segment)),
         }
     }
 
     /// Whether both lead the same way. The ids of missing directories may differ.
     fn is_same(&self, other: &Path) -> bool {
-        let keys = |path: &Path| {
-            path.directories
-                .iter()
-                .map(|d| (d.id, d.key.clone()))
-                .collect()
+        let directories = |path: &Path| {
+            let rows = path
+                .directories()
+                .map(|directory| (directory.id, directory.key.clone()));
+            rows.collect::<Vec<_>>()
         };
-        let (these, those): (Vec<_>, Vec<_>) = (keys(self), keys(other));
         let segments = self.missing.iter().map(|(_, segment)| segment);
-        these == those && segments.eq(other.missing.iter().map(|(_, segment)| segment))
+        directories(self) == directories(other)
+            && segments.eq(other.missing.iter().map(|(_, segment)| segment))
     }
 }
 
 impl BlobService {
-    /// Finds the directories on a path. Errors: an invalid name; `PathConflict` if one of them is a
-    /// file; `AuthorizationPermissionMismatch` if the caller may not pass through one of them.
+    /// Finds the directories on a path. `moves` was read before `source` was: see
+    /// [`DirectoryCache`]. Errors: an invalid name; `PathConflict` if one of them is a file;
+    /// `AuthorizationPermissionMismatch` if the caller may not pass through one of them.
+    ///
+    /// [`DirectoryCache`]: crate::directory_cache::DirectoryCache
     pub(crate) fn path(
         &self,
         source: &impl Source,
+        moves: Option<Moves>,
         container: &Container,
         name: &str,
         caller: Option<&Caller>,
@@ -130,33 +134,65 @@ impl BlobService {
             path.stored_name = stored_name(directory::ROOT, "");
             return Ok(path);
         };
-        let passes = |blob: &Blob| check_access(blob, caller, Rights::EXECUTE);
-        if caller.is_some() {
+        self.find_parents(source, moves, container.id, parents, &mut path)?;
+        if let Some(caller) = caller.filter(|caller| !caller.has_all_rights) {
+            let passes = |blob: &Blob| check_access(blob, Some(caller), Rights::EXECUTE);
             passes(&self.root(source, container)?)?;
+            path.directories()
+                .try_for_each(|directory| passes(&directory.blob))?;
         }
-        let home = container.id;
-        let mut parent = directory::ROOT;
-        for segment in parents {
-            let key = keys::blob(home, &stored_name(parent, segment));
-            let found = match path.missing.is_empty() {
-                true => self.keyspaces.record(source, home, &key)?,
-                false => None,
-            };
-            match found {
-                None => {
-                    parent = self.ids.next_id();
-                    path.missing.push((parent, segment.to_string()));
-                }
-                Some(blob) => {
-                    let id = blob.directory().ok_or(Error::PathConflict)?;
-                    passes(&blob)?;
-                    path.directories.push(Directory { key, id, blob });
-                    parent = id;
-                }
-            }
-        }
+        let parent = path.missing.last().map_or(path.parent_id(), |(id, _)| *id);
         path.stored_name = stored_name(parent, last);
         Ok(path)
+    }
+
+    /// Finds the directories with these segments, one in the other. Error: `PathConflict`.
+    fn find_parents(
+        &self,
+        source: &impl Source,
+        moves: Option<Moves>,
+        home: u128,
+        segments: &[&str],
+        path: &mut Path,
+    ) -> Result<()> {
+        let joined = segments.join("/");
+        let mut ends: Vec<usize> = Vec::with_capacity(segments.len());
+        for segment in segments {
+            ends.push(ends.last().map_or(0, |end| end + 1) + segment.len());
+        }
+        let known = moves.and_then(|moves| {
+            let known = |&at: &usize| self.directories.get(home, &joined[..ends[at]], moves);
+            (0..segments.len())
+                .rev()
+                .find_map(|at| Some((at + 1, known(&at)?)))
+        });
+        let (first, mut parent) = match known {
+            Some((first, directory)) => (first, Some(directory)),
+            None => (0, None),
+        };
+        for at in first..segments.len() {
+            let id = parent.as_ref().map_or(directory::ROOT, |parent| parent.id);
+            let key = keys::blob(home, &stored_name(id, segments[at]));
+            let Some(blob) = self.keyspaces.record(source, home, &key)? else {
+                let missing = segments[at..].iter();
+                let missing = missing.map(|segment| (self.ids.next_id(), segment.to_string()));
+                path.missing.extend(missing);
+                break;
+            };
+            let found = Arc::new(Directory {
+                id: blob.directory().ok_or(Error::PathConflict)?,
+                key,
+                blob,
+                above: parent,
+            });
+            if let Some(moves) = moves {
+                self.directories
+                    .put(home, &joined[..ends[at]], moves, found.clone());
+            }
+            parent = Some(found);
+        }
+        path.parent = parent;
+        Ok(())
     }
 
     /// The record of the root directory, which has a row only once it was changed.
@@ -166,6 +202,38 @@ impl BlobService {
         Ok(stored.unwrap_or_else(|| root_of(container)))
     }
 
+    /// Locks a blob of a container without hierarchy for a write. Error: an invalid name.
+    pub(crate) fn lock_name(
+        &self,
+        transaction: &mut Transaction<'_>,
+        container: &Container,
+        name: &str,
+    ) -> Result<Path> {
+        let name = names::blob_name(name)?.into_owned();
+        let key = keys::blob(container.id, &name);
+        transaction.lock([(&self.keyspaces.blobs, &key[..])])?;
+        Ok(Path::flat(name))
+    }
+
+    /// Finds a path and locks it for a write. Errors: as [`BlobService::path`].
+    pub(crate) fn lock_path(
+        &self,
+        transaction: &mut Transaction<'_>,
+        container: &Container,
+        address: &BlobAddress<'_>,
+        purpose: Purpose,
+    ) -> Result<Path> {
+        let target = (container, address.blob, address.caller);
+        match self.lock_paths(transaction, [target]) {
+            Ok([path]) => Ok(path),
+            // Nothing is below a file.
+            Err(Error::PathConflict) if matches!(purpose, Purpose::Remove | Purpose::SetAccess) => {
+                Err(Error::BlobNotFound)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Finds paths and locks them for writes. The containers are locked already, shared.
     pub(crate) fn lock_paths<const N: usize>(
         &self,
@@ -173,33 +241,35 @@ impl BlobService {
         targets: [(&Container, &str, Option<&Caller>); N],
     ) -> Result<[Path; N]> {
         let blobs = &self.keyspaces.blobs;
-        let find = || -> Result<Vec<Path>> {
+        let find = |moves| -> Result<Vec<Path>> {
             let find = |&(container, name, caller): &(&Container, &str, Option<&Caller>)| {
-                self.path(&self.db, container, name, caller)
+                self.path(&self.db, moves, container, name, caller)
             };
             targets.iter().map(find).collect()
         };
         loop {
-            let moves = self.directory_moves.load(Ordering::Acquire);
-            let mut paths = find()?;
+            let moves = self.directories.moves();
+            let mut paths = find(moves)?;
             let rows = paths.iter().zip(&targets);
             let rows: Vec<_> = rows
                 .map(|(path, target)| path.first_row(target.0.id))
                 .collect();
-            let directories = paths.iter().flat_map(|path| &path.directories);
+            let directories = paths.iter().flat_map(Path::directories);
             transaction.lock_both(
                 directories.map(|directory| (blobs, &directory.key[..])),
                 rows.iter().map(|row| (blobs, &row[..])),
             )?;
-            let may_differ = self.directory_moves.load(Ordering::Acquire) != moves
-                || paths.iter().any(Path::lacks_parent);
-            let is_current = !paths.iter().any(|path| path.is_hierarchical) || !may_differ || {
-                let before = std::mem::replace(&mut paths, find()?);
-                before
-                    .iter()
-                    .zip(&paths)
-                    .all(|(before, now)| before.is_same(now))
-            };
+            // Moves of directories that are locked now have ended.
+            let is_settled = moves.is_some() && self.directories.moves() == moves;
+            let is_current = !paths.iter().any(|path| path.is_hierarchical)
+                || (is_settled && !paths.iter().any(Path::lacks_parent))
+                || {
+                    let before = std::mem::replace(&mut paths, find(None)?);
+                    before
+                        .iter()
+                        .zip(&paths)
+                        .all(|(before, now)| before.is_same(now))
+                };
             if is_current {
                 return Ok(paths.try_into().expect("one path for each target"));
             }
@@ -289,7 +359,7 @@ impl BlobWrite<'_> {
         if matches!(purpose, Purpose::Read | Purpose::Write) && self.is_directory() {
             return Err(Error::OperationNotSupportedOnDirectory);
         }
-        match caller {
+        match caller.filter(|caller| !caller.has_all_rights) {
             Some(caller) => self.check_rights(purpose, caller),
             None => Ok(()),
         }
@@ -336,7 +406,7 @@ impl BlobWrite<'_> {
 
     /// The last directory on the path that exists: the parent, unless it is missing.
     fn parent(&self) -> Result<Blob> {
-        match self.path.directories.last() {
+        match &self.path.parent {
             Some(directory) => Ok(directory.blob.clone()),
             None => self.service.root(&self.service.db, &self.container),
         }

@@ -1,5 +1,6 @@
-//! Rename of a file or directory within a container: one batch moves one row, whatever is below a
-//! directory, because what is in it is filed under the directory's id.
+//! Rename of a file or directory: one batch moves one row, whatever is below a directory, because
+//! what is in it is filed under the directory's id. The id is one of the container, so a directory
+//! stays in its container.
 
 use crate::conditions::{Conditions, WriteKind};
 use crate::error::{Error, Result};
@@ -46,7 +47,8 @@ impl BlobService {
     /// `DirectoryNotEmpty`; those of write conditions and leases, `BlobAlreadyExists` for
     /// `If-None-Match: *`; `AuthorizationPermissionMismatch`; `PendingCopyOperation`,
     /// `BlobImmutableDueToPolicy`, `BlobImmutableDueToLegalHold`; `FeatureNotSupportedInHierarchy`
-    /// between two containers, and for a file with more than 256 snapshots.
+    /// for a file with more than 256 snapshots, and, from one container to another, for a directory,
+    /// a file with snapshots, and one with data that is not flushed.
     pub fn rename_path(
         &self,
         source: &BlobAddress<'_>,
@@ -63,11 +65,7 @@ impl BlobService {
             other => other,
         })?;
         to.check_hierarchical()?;
-        if from.home() != to.home() {
-            return Err(Error::FeatureNotSupportedInHierarchy {
-                feature: "a rename from one file system to another",
-            });
-        }
+        from.check_hierarchical()?;
         let mut blob = from.current().cloned().ok_or(Error::SourcePathNotFound)?;
         from.check_renamed(&to)?;
         if let (RenameMode::Posix, true, true) =
@@ -98,6 +96,9 @@ impl BlobService {
         }
         let permit = to.retire(RetireReason::Overwritten)?;
         to.moves_directory = blob.is_directory();
+        if from.home() != to.home() {
+            to.take_files(&from, &mut blob)?;
+        }
         to.take_history(&from)?;
         to.take_record(&from, &blob);
         to.put(&permit, &blob);
@@ -146,6 +147,26 @@ impl BlobWrite<'_> {
         let slot = RecordSlot::Current;
         let _ = super::permit::Permit::new(Action::Delete, slot, blob, self.now, false)?;
         Ok(())
+    }
+
+    /// Takes over the files of a blob of another container. They stay there, named from here.
+    fn take_files(&mut self, from: &BlobWrite<'_>, blob: &mut Blob) -> Result<()> {
+        let refused = match (blob.is_directory(), blob.staging) {
+            (true, _) => "a rename of a directory from one file system to another",
+            (_, Some(_)) => "a rename of data that is not flushed to another file system",
+            _ if from.last_moment(History::Snapshot)?.is_some() => {
+                "a rename of a file with snapshots to another file system"
+            }
+            _ => {
+                for layer in &mut blob.layers {
+                    layer.shared = true;
+                    self.name_file(layer);
+                    self.unname_shared_file_of(from.home(), layer);
+                }
+                return Ok(());
+            }
+        };
+        Err(Error::FeatureNotSupportedInHierarchy { feature: refused })
     }
 
     /// Moves the snapshots of the source here.

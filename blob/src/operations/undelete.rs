@@ -7,6 +7,7 @@ use crate::keys::History;
 use crate::lease::{Lease, Leased};
 use crate::model::{Blob, BlobAddress, PreviousState};
 use crate::operations::history::{FIRST, HISTORY_STEP};
+use crate::operations::path::Purpose;
 use crate::operations::permit::Action;
 use crate::operations::permit::RecordSlot;
 use crate::operations::write::BlobWrite;
@@ -52,7 +53,7 @@ impl BlobService {
             any: false,
         };
         for step in 0..steps_max {
-            let mut write = self.begin_write(address)?;
+            let mut write = self.begin_path_write(address, Purpose::WriteAny)?;
             let is_done = write.undelete_step(&mut undeletion)?;
             if is_done && !undeletion.any && !write.has_current_or_version()? {
                 return Err(Error::BlobNotFound);
@@ -70,6 +71,24 @@ impl BlobService {
             drop(write.commit()?);
         }
         Ok(None)
+    }
+
+    /// Restores a deleted file or directory of a hierarchical container, a directory with all that
+    /// was in it. `deletion_id` is the one of [`BlobDeletion`] and [`ListedBlob`]. Errors: invalid
+    /// names; `NotHierarchical`; `ContainerNotFound`; `BlobNotFound` if there is nothing to restore;
+    /// `BlobAlreadyExists` if something else has the name; `AuthorizationPermissionMismatch`.
+    ///
+    /// [`BlobDeletion`]: crate::BlobDeletion
+    /// [`ListedBlob`]: crate::ListedBlob
+    pub fn undelete_path(
+        &self,
+        address: &BlobAddress<'_>,
+        deletion_id: SnapshotTime,
+    ) -> Result<(Blob, Ticket)> {
+        let mut write = self.begin_path_write(address, Purpose::WriteAny)?;
+        write.check_hierarchical()?;
+        let blob = write.put_deleted_back(deletion_id)?;
+        Ok((blob, write.commit()?))
     }
 }
 
@@ -182,7 +201,8 @@ impl BlobWrite<'_> {
 
     /// Restores a deleted blob that does not become the current one, as a snapshot.
     fn put_older(&mut self, older: Option<SnapshotTime>) -> Result<()> {
-        let Some(moment) = older else {
+        // In a hierarchical container it stays deleted, and has a deletion id.
+        let Some(moment) = older.filter(|_| !self.container.hierarchical) else {
             return Ok(());
         };
         let place = RecordSlot::Past(History::Deleted, moment);
@@ -197,6 +217,24 @@ impl BlobWrite<'_> {
             self.put(&permit, &blob);
         }
         Ok(())
+    }
+
+    /// Restores the deleted record of this moment as the current one.
+    fn put_deleted_back(&mut self, moment: SnapshotTime) -> Result<Blob> {
+        let place = RecordSlot::Past(History::Deleted, moment);
+        let deleted = self.past(place)?;
+        let deleted = deleted.filter(|blob| {
+            blob.previous_state() == PreviousState::Blob && self.is_restorable(blob)
+        });
+        let mut blob = deleted.ok_or(Error::BlobNotFound)?;
+        if self.current().is_some() {
+            return Err(Error::BlobAlreadyExists);
+        }
+        let permit = self.permit(Action::Restore, place, Some(&blob))?;
+        self.remove(&permit);
+        blob.deleted = None;
+        self.put_back(blob.clone())?;
+        Ok(blob)
     }
 
     fn put_back(&mut self, mut blob: Blob) -> Result<()> {

@@ -37,7 +37,9 @@ pub(crate) struct BlobWrite<'a> {
     pub(crate) path: Path,
     /// The object id of the caller, who owns what it makes; `None` for a caller with all rights.
     pub(crate) owner: Option<String>,
-    /// Whether the write renames or removes a directory.
+    /// The moment by which what the write deleted can be restored.
+    pub(crate) deleted_at: Option<SnapshotTime>,
+    /// Whether the write renames, removes or changes a directory.
     pub(crate) moves_directory: bool,
     /// The time of the write, read under the lock that orders the writes to a name.
     pub(crate) now: SystemTime,
@@ -112,14 +114,10 @@ impl BlobService {
         let mut transaction = begin()?;
         transaction.lock_shared([(&self.keyspaces.containers, &container_key[..])])?;
         let container = self.keyspaces.container(&self.db, &container_key)?;
-        let target = (&container, address.blob, address.caller);
-        let [path] = self
-            .lock_paths(&mut transaction, [target])
-            .map_err(|error| match (error, purpose) {
-                // Nothing is below a file.
-                (Error::PathConflict, Purpose::Remove | Purpose::SetAccess) => Error::BlobNotFound,
-                (error, _) => error,
-            })?;
+        let path = match container.hierarchical {
+            true => self.lock_path(&mut transaction, &container, address, purpose)?,
+            false => self.lock_name(&mut transaction, &container, address.blob)?,
+        };
         let policy = self
             .policies
             .get(&self.db, &self.keyspaces, address.account)?;
@@ -255,6 +253,7 @@ impl BlobService {
             key,
             path: Path::default(),
             owner: None,
+            deleted_at: None,
             moves_directory: false,
             now: self.now(),
             current,
@@ -444,6 +443,7 @@ impl<'a> BlobWrite<'a> {
         }
         match permit.place() {
             RecordSlot::Current => {
+                self.moves_directory |= self.is_directory();
                 self.index_tags(&blob.tags);
                 self.keep_merge_of(Some(blob));
                 if self.uncommitted.is_some() {
@@ -526,6 +526,11 @@ impl<'a> BlobWrite<'a> {
     /// Notes that one more record names the layer's file.
     pub(crate) fn name_file(&mut self, layer: &Layer) {
         self.files.add(layer);
+    }
+
+    /// Notes that a record of another container no longer names the file of a shared layer.
+    pub(crate) fn unname_shared_file_of(&mut self, home: u128, layer: &Layer) {
+        self.files.remove_shared_of(home, layer);
     }
 
     /// Notes that a record no longer names the layer's file. Drops the file if no record names it.
@@ -701,6 +706,7 @@ impl<'a> BlobWrite<'a> {
             .past(RecordSlot::Past(History::Deleted, moment))?
             .is_none();
         let moment = if is_free { moment } else { self.new_moment()? };
+        self.deleted_at = Some(moment);
         let place = RecordSlot::Past(History::Deleted, moment);
         let permit = self.permit(Action::Add, place, None)?;
         self.put(&permit, &blob);
@@ -808,10 +814,9 @@ impl<'a> BlobWrite<'a> {
         let service = self.service;
         self.put_new_directories()?;
         service.settle_files(&mut self.transaction, files, self.now)?;
-        let ticket = service.commit_records(&mut self.transaction)?;
-        if self.moves_directory {
-            service.directory_moves.fetch_add(1, Ordering::Release);
-        }
-        Ok(ticket)
+        let _move = self
+            .moves_directory
+            .then(|| service.directories.begin_move());
+        service.commit_records(&mut self.transaction)
     }
 }

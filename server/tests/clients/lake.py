@@ -3,6 +3,7 @@
 import datetime
 import unittest
 
+from azure.core import MatchConditions
 from azure.core.exceptions import ResourceNotFoundError
 from azure.storage.blob import BlobServiceClient
 from azure.storage.filedatalake import (
@@ -58,7 +59,7 @@ class Paths(Lake):
         created = file.create_file(content_settings=ContentSettings(content_type="text/plain"), metadata={"n": "v"})
         file.append_data(b"hello ", 0)
         file.append_data(b"world", 6)
-        flushed = file.flush_data(11, etag=created["etag"], match_condition=None)
+        flushed = file.flush_data(11, etag=created["etag"], match_condition=MatchConditions.IfNotModified)
         self.assertNotEqual(flushed["etag"], created["etag"])
         self.assertEqual(file.download_file().readall(), b"hello world")
         found = file.get_file_properties()

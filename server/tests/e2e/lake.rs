@@ -22,7 +22,9 @@ const STAFF: &str = "cccccccc-0000-0000-0000-000000000003";
 
 fn start(location: &TempDir, arguments: &[&str]) -> Server {
     let launch = Launch::on(location.path()).argument("--hns");
-    let launch = arguments.iter().fold(launch, |launch, argument| launch.argument(argument));
+    let launch = arguments
+        .iter()
+        .fold(launch, |launch, argument| launch.argument(argument));
     launch.start()
 }
 
@@ -30,7 +32,11 @@ fn start(location: &TempDir, arguments: &[&str]) -> Server {
 fn fill(server: &Server) {
     blob("DELETE", "/fs?resource=filesystem").send(server);
     blob("PUT", "/fs?resource=filesystem").send(server).is(201);
-    for (path, kind) in [("file", "file"), ("dir/inner", "file"), ("empty", "directory")] {
+    for (path, kind) in [
+        ("file", "file"),
+        ("dir/inner", "file"),
+        ("empty", "directory"),
+    ] {
         let target = format!("/fs/{path}?resource={kind}");
         blob("PUT", &target).send(server).is(201);
     }
@@ -38,19 +44,25 @@ fn fill(server: &Server) {
 }
 
 fn write(server: &Server, path: &str, text: &str) {
-    let append = blob("PATCH", &format!("/fs/{path}?action=append&position=0&flush=true"));
+    let append = blob(
+        "PATCH",
+        &format!("/fs/{path}?action=append&position=0&flush=true"),
+    );
     append.body(text).send(server).is(202);
 }
 
 fn rename(from: &str, to: &str) -> Request {
-    blob("PUT", &format!("/fs/{to}?mode=legacy")).header("x-ms-rename-source", &format!("/fs/{from}"))
+    blob("PUT", &format!("/fs/{to}?mode=legacy"))
+        .header("x-ms-rename-source", &format!("/fs/{from}"))
 }
 
 fn names(server: &Server, query: &str) -> Vec<String> {
     let list = blob("GET", &format!("/fs?resource=filesystem&{query}"));
     let listed = list.send(server).is(200).json();
     let paths = listed["paths"].as_array().unwrap().iter();
-    paths.map(|path| path["name"].as_str().unwrap().to_owned()).collect()
+    paths
+        .map(|path| path["name"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 #[rustfmt::skip]
@@ -107,7 +119,10 @@ fn is_refused(answer: &Response) -> bool {
 #[test]
 fn every_published_operation_has_a_request() {
     let rows = rows();
-    for line in PUBLISHED.lines().filter(|line| line.starts_with("DataLake ")) {
+    for line in PUBLISHED
+        .lines()
+        .filter(|line| line.starts_with("DataLake "))
+    {
         let name = line.split(' ').take(2).collect::<Vec<_>>().join(" ");
         assert!(rows.iter().any(|row| row.name == name), "{name}");
     }
@@ -120,7 +135,11 @@ fn every_operation_is_served_with_its_permissions_alone() {
     for row in rows() {
         fill(&server);
         let answer = row.request.send(&server);
-        assert!((200..300).contains(&answer.status), "{}: {answer:?}", row.name);
+        assert!(
+            (200..300).contains(&answer.status),
+            "{}: {answer:?}",
+            row.name
+        );
         blob("DELETE", "/new?resource=filesystem").send(&server);
         for letter in "rwdxylactmeopif".chars() {
             fill(&server);
@@ -128,11 +147,20 @@ fn every_operation_is_served_with_its_permissions_alone() {
             let of_account = account_sas_for("b", "sco", &letters);
             let fields = [("sr", "c"), ("sp", letters.as_str())];
             let of_container = service_sas(Service::Blob, "fs", &fields).sign();
-            let opens = |granted: &str| granted.contains(letter) || {
-                granted.chars().any(|one| row.rights.also.contains(one))
+            let opens = |granted: &str| {
+                granted.contains(letter) || {
+                    granted.chars().any(|one| row.rights.also.contains(one))
+                }
             };
-            for (sas, granted) in [(of_account, row.rights.account), (of_container, row.rights.service)] {
-                let answer = row.request.clone().credited(sas.trim_start_matches('?')).send(&server);
+            for (sas, granted) in [
+                (of_account, row.rights.account),
+                (of_container, row.rights.service),
+            ] {
+                let answer = row
+                    .request
+                    .clone()
+                    .credited(sas.trim_start_matches('?'))
+                    .send(&server);
                 let label = format!("{} with {letters}: {answer:?}", row.name);
                 assert_eq!(!is_refused(&answer), opens(granted), "{label}");
                 fill(&server);
@@ -147,27 +175,71 @@ fn errors_are_json_with_names_of_their_own_and_those_of_blobs_are_xml() {
     let server = start(&location, &[]);
     fill(&server);
     for (request, status, code) in [
-        (blob("PATCH", "/fs/no?action=append&position=0").body("x"), 404, "PathNotFound"),
-        (blob("GET", "/no1?resource=filesystem&recursive=true"), 404, "FilesystemNotFound"),
-        (blob("PUT", "/fs?resource=filesystem"), 409, "FilesystemAlreadyExists"),
+        (
+            blob("PATCH", "/fs/no?action=append&position=0").body("x"),
+            404,
+            "PathNotFound",
+        ),
+        (
+            blob("GET", "/no1?resource=filesystem&recursive=true"),
+            404,
+            "FilesystemNotFound",
+        ),
+        (
+            blob("PUT", "/fs?resource=filesystem"),
+            409,
+            "FilesystemAlreadyExists",
+        ),
         (
             blob("PUT", "/fs/file?resource=file").header("If-None-Match", "*"),
             409,
             "PathAlreadyExists",
         ),
-        (blob("DELETE", "/fs/dir?recursive=false"), 409, "DirectoryNotEmpty"),
-        (blob("PUT", "/fs/file/below?resource=file"), 409, "PathConflict"),
-        (blob("PATCH", "/fs/file?action=flush&position=9"), 400, "InvalidFlushPosition"),
+        (
+            blob("DELETE", "/fs/dir?recursive=false"),
+            409,
+            "DirectoryNotEmpty",
+        ),
+        (
+            blob("PUT", "/fs/file/below?resource=file"),
+            409,
+            "PathConflict",
+        ),
+        (
+            blob("PATCH", "/fs/file?action=flush&position=9"),
+            400,
+            "InvalidFlushPosition",
+        ),
         (
             blob("PATCH", "/fs/file?action=flush&position=4").body("x"),
             400,
             "ContentLengthMustBeZero",
         ),
-        (blob("PATCH", "/fs/dir?action=append&position=0").body("x"), 409, "ResourceTypeMismatch"),
-        (blob("PATCH", "/fs/file?action=append"), 400, "MissingRequiredQueryParameter"),
-        (blob("PATCH", "/fs/file?action=other"), 400, "InvalidQueryParameterValue"),
-        (blob("PUT", "/fs/file?resource=other"), 400, "InvalidQueryParameterValue"),
-        (blob("POST", "/fs?resource=filesystem"), 405, "UnsupportedHttpVerb"),
+        (
+            blob("PATCH", "/fs/dir?action=append&position=0").body("x"),
+            409,
+            "ResourceTypeMismatch",
+        ),
+        (
+            blob("PATCH", "/fs/file?action=append"),
+            400,
+            "MissingRequiredQueryParameter",
+        ),
+        (
+            blob("PATCH", "/fs/file?action=other"),
+            400,
+            "InvalidQueryParameterValue",
+        ),
+        (
+            blob("PUT", "/fs/file?resource=other"),
+            400,
+            "InvalidQueryParameterValue",
+        ),
+        (
+            blob("POST", "/fs?resource=filesystem"),
+            405,
+            "UnsupportedHttpVerb",
+        ),
         (blob("DELETE", "/fs?recursive=true"), 400, "InvalidUri"),
         (
             blob("PATCH", "/fs/file?action=setAccessControl")
@@ -198,7 +270,9 @@ fn errors_are_json_with_names_of_their_own_and_those_of_blobs_are_xml() {
             "InvalidHeaderValue",
         ),
         (
-            rename("file", "x").retarget("?mode=legacy", "").header("x-ms-version", "bogus"),
+            rename("file", "x")
+                .retarget("?mode=legacy", "")
+                .header("x-ms-version", "bogus"),
             400,
             "InvalidHeaderValue",
         ),
@@ -209,19 +283,32 @@ fn errors_are_json_with_names_of_their_own_and_those_of_blobs_are_xml() {
         ),
     ] {
         let answer = request.send(&server);
-        assert_eq!((answer.status, answer.header("x-ms-error-code")), (status, Some(code)), "{answer:?}");
-        assert_eq!(answer.header("content-type"), Some("application/json;charset=utf-8"));
+        assert_eq!(
+            (answer.status, answer.header("x-ms-error-code")),
+            (status, Some(code)),
+            "{answer:?}"
+        );
+        assert_eq!(
+            answer.header("content-type"),
+            Some("application/json;charset=utf-8")
+        );
         let error = &answer.json()["error"];
         assert_eq!(error["code"], code);
         let message = error["message"].as_str().unwrap();
         assert!(message.contains("\nRequestId:"), "{message}");
     }
     let missing = blob("GET", "/fs/no").send(&server);
-    assert_eq!((missing.status, missing.element("Code").as_deref()), (404, Some("BlobNotFound")));
+    assert_eq!(
+        (missing.status, missing.element("Code").as_deref()),
+        (404, Some("BlobNotFound"))
+    );
     let full = blob("DELETE", "/fs/dir").send(&server);
     assert_eq!(full.element("Code").as_deref(), Some("DirectoryIsNotEmpty"));
     let head = blob("HEAD", "/fs/no?action=getStatus").send(&server);
-    assert_eq!((head.status, head.header("x-ms-error-code")), (404, Some("PathNotFound")));
+    assert_eq!(
+        (head.status, head.header("x-ms-error-code")),
+        (404, Some("PathNotFound"))
+    );
 }
 
 #[test]
@@ -229,24 +316,41 @@ fn a_flat_account_says_so() {
     let location = TempDir::new().unwrap();
     let accounts = format!("--accounts=flat:{KEY};{ACCOUNT}:{KEY}");
     let hns = format!("--hns={ACCOUNT}");
-    let server = Launch::on(location.path()).argument(&accounts).argument(&hns).start();
+    let server = Launch::on(location.path())
+        .argument(&accounts)
+        .argument(&hns)
+        .start();
     let flat = |method: &str, target: &str| {
         let request = Request::exactly(Service::Blob, method, &format!("/flat{target}"));
         request.signed_by("flat").send(&server)
     };
     let info = "?restype=account&comp=properties";
-    assert_eq!(flat("HEAD", info).header("x-ms-is-hns-enabled"), Some("false"));
+    assert_eq!(
+        flat("HEAD", info).header("x-ms-is-hns-enabled"),
+        Some("false")
+    );
     assert_eq!(flat("HEAD", "/c//?action=getAccessControl").status, 400);
     let refused = flat("PUT", "/c?resource=filesystem");
-    assert_eq!((refused.status, refused.header("x-ms-error-code")), (501, Some("NotImplemented")));
+    assert_eq!(
+        (refused.status, refused.header("x-ms-error-code")),
+        (501, Some("NotImplemented"))
+    );
     assert!(refused.text().contains("--hns"), "{refused:?}");
     let lake = blob("HEAD", &format!("/{info}")).send(&server);
     assert_eq!(lake.header("x-ms-is-hns-enabled"), Some("true"));
     blob("PUT", "/fs?resource=filesystem").send(&server).is(201);
     let root = blob("HEAD", "/fs//?action=getAccessControl&upn=false").send(&server);
     assert_eq!(root.is(200).header("x-ms-permissions"), Some("rwxr-x---"));
-    assert_eq!(root.header("x-ms-acl"), Some("user::rwx,group::r-x,other::---"));
-    assert_eq!(blob("HEAD", "/no1//?action=getAccessControl").send(&server).status, 404);
+    assert_eq!(
+        root.header("x-ms-acl"),
+        Some("user::rwx,group::r-x,other::---")
+    );
+    assert_eq!(
+        blob("HEAD", "/no1//?action=getAccessControl")
+            .send(&server)
+            .status,
+        404
+    );
 }
 
 #[test]
@@ -269,7 +373,9 @@ fn a_file_is_appended_flushed_and_read() {
     let flush = blob("PATCH", "/fs/f?action=flush&position=11&close=true");
     let flushed = flush.header("If-Match", &etag).send(&server);
     assert_ne!(flushed.is(200).header("etag"), Some(&*etag));
-    let read = blob("GET", "/fs/f").header("Range", "bytes=6-").send(&server);
+    let read = blob("GET", "/fs/f")
+        .header("Range", "bytes=6-")
+        .send(&server);
     assert_eq!(read.is(206).body, b"world");
     for (name, value) in [
         ("content-type", "text/plain"),
@@ -289,9 +395,18 @@ fn a_file_is_appended_flushed_and_read() {
     assert_eq!(head.header("x-ms-properties"), Some("m=dw=="));
     assert_eq!(head.header("content-type"), Some("text/plain"));
     let status = blob("HEAD", "/fs/f?action=getStatus").send(&server);
-    assert_eq!((status.is(200).header("x-ms-properties"), status.header("x-ms-meta-m")), (None, None));
+    assert_eq!(
+        (
+            status.is(200).header("x-ms-properties"),
+            status.header("x-ms-meta-m")
+        ),
+        (None, None)
+    );
     let directory = blob("HEAD", "/fs/dir").send(&server);
-    assert_eq!(directory.is(200).header("x-ms-meta-hdi_isfolder"), Some("true"));
+    assert_eq!(
+        directory.is(200).header("x-ms-meta-hdi_isfolder"),
+        Some("true")
+    );
     assert_eq!(directory.header("x-ms-resource-type"), Some("directory"));
 }
 
@@ -302,25 +417,42 @@ fn an_append_acquires_renews_and_releases_a_lease() {
     fill(&server);
     let append = |position: u64, action: &str, lease: &str| {
         let target = format!("/fs/empty-file?action=append&position={position}&flush=true");
-        blob("PATCH", &target).header("x-ms-lease-action", action).header(lease, LEASE).body("x")
+        blob("PATCH", &target)
+            .header("x-ms-lease-action", action)
+            .header(lease, LEASE)
+            .body("x")
     };
-    blob("PUT", "/fs/empty-file?resource=file").send(&server).is(201);
-    let acquire = append(0, "acquire", "x-ms-proposed-lease-id").header("x-ms-lease-duration", "60");
+    blob("PUT", "/fs/empty-file?resource=file")
+        .send(&server)
+        .is(201);
+    let acquire =
+        append(0, "acquire", "x-ms-proposed-lease-id").header("x-ms-lease-duration", "60");
     acquire.send(&server).is(202);
     let state = || {
         let head = blob("HEAD", "/fs/empty-file").send(&server);
         head.header("x-ms-lease-state").unwrap().to_owned()
     };
     assert_eq!(state(), "leased");
-    let unnamed = blob("PATCH", "/fs/empty-file?action=append&position=1&flush=true").body("x");
-    assert_eq!(unnamed.send(&server).header("x-ms-error-code"), Some("LeaseIdMissing"));
+    let unnamed = blob(
+        "PATCH",
+        "/fs/empty-file?action=append&position=1&flush=true",
+    )
+    .body("x");
+    assert_eq!(
+        unnamed.send(&server).header("x-ms-error-code"),
+        Some("LeaseIdMissing")
+    );
     let renewed = append(1, "auto-renew", "x-ms-lease-id").send(&server);
     assert_eq!(renewed.is(202).header("x-ms-lease-renewed"), Some("true"));
     append(2, "release", "x-ms-lease-id").send(&server).is(202);
     assert_eq!(state(), "available");
     // A lease that was acquired for a write that fails is given back.
-    let failing = append(9, "acquire", "x-ms-proposed-lease-id").header("x-ms-lease-duration", "60");
-    assert_eq!(failing.send(&server).header("x-ms-error-code"), Some("InvalidFlushPosition"));
+    let failing =
+        append(9, "acquire", "x-ms-proposed-lease-id").header("x-ms-lease-duration", "60");
+    assert_eq!(
+        failing.send(&server).header("x-ms-error-code"),
+        Some("InvalidFlushPosition")
+    );
     assert_eq!(state(), "available");
 }
 
@@ -329,10 +461,19 @@ fn paths_are_listed_in_pages() {
     let location = TempDir::new().unwrap();
     let server = start(&location, &[]);
     fill(&server);
-    assert_eq!(names(&server, "recursive=true"), ["dir", "dir/inner", "empty", "file"]);
+    assert_eq!(
+        names(&server, "recursive=true"),
+        ["dir", "dir/inner", "empty", "file"]
+    );
     assert_eq!(names(&server, "recursive=false"), ["dir", "empty", "file"]);
-    assert_eq!(names(&server, "recursive=false&directory=dir"), ["dir/inner"]);
-    assert_eq!(names(&server, "recursive=true&beginFrom=empty"), ["empty", "file"]);
+    assert_eq!(
+        names(&server, "recursive=false&directory=dir"),
+        ["dir/inner"]
+    );
+    assert_eq!(
+        names(&server, "recursive=true&beginFrom=empty"),
+        ["empty", "file"]
+    );
     let mut found = Vec::new();
     let mut query = "recursive=true&maxResults=3".to_owned();
     loop {
@@ -342,13 +483,28 @@ fn paths_are_listed_in_pages() {
         let Some(marker) = list.header("x-ms-continuation") else {
             break;
         };
-        let encoded = percent_encoding::utf8_percent_encode(marker, percent_encoding::NON_ALPHANUMERIC);
+        let encoded =
+            percent_encoding::utf8_percent_encode(marker, percent_encoding::NON_ALPHANUMERIC);
         query = format!("recursive=true&maxResults=3&continuation={encoded}");
     }
     assert_eq!(found.len(), 4);
-    assert_eq!((&found[0]["isDirectory"], &found[0]["contentLength"]), (&"true".into(), &"0".into()));
-    assert_eq!((&found[3]["isDirectory"], &found[3]["contentLength"]), (&Value::Null, &"4".into()));
-    for key in ["etag", "eTag", "lastModified", "creationTime", "owner", "group", "permissions"] {
+    assert_eq!(
+        (&found[0]["isDirectory"], &found[0]["contentLength"]),
+        (&"true".into(), &"0".into())
+    );
+    assert_eq!(
+        (&found[3]["isDirectory"], &found[3]["contentLength"]),
+        (&Value::Null, &"4".into())
+    );
+    for key in [
+        "etag",
+        "eTag",
+        "lastModified",
+        "creationTime",
+        "owner",
+        "group",
+        "permissions",
+    ] {
         assert!(found[3][key].is_string(), "{key}: {}", found[3]);
     }
     for (query, code) in [
@@ -367,7 +523,11 @@ fn a_rename_moves_a_file_or_a_directory() {
     let location = TempDir::new().unwrap();
     let server = start(&location, &[]);
     fill(&server);
-    let etag = blob("HEAD", "/fs/file").send(&server).header("etag").unwrap().to_owned();
+    let etag = blob("HEAD", "/fs/file")
+        .send(&server)
+        .header("etag")
+        .unwrap()
+        .to_owned();
     for (from, to, code) in [
         ("no", "x", "SourcePathNotFound"),
         ("file", "no/x", "RenameDestinationParentPathNotFound"),
@@ -376,19 +536,36 @@ fn a_rename_moves_a_file_or_a_directory() {
         ("file", "dir", "InvalidSourceOrDestinationResourceType"),
     ] {
         let refused = rename(from, to).send(&server);
-        assert_eq!(refused.header("x-ms-error-code"), Some(code), "{from} to {to}");
+        assert_eq!(
+            refused.header("x-ms-error-code"),
+            Some(code),
+            "{from} to {to}"
+        );
     }
     let condition = |name: &str, value: &str| rename("file", "empty/moved").header(name, value);
     let failed = condition("x-ms-source-if-none-match", &etag).send(&server);
-    assert_eq!(failed.header("x-ms-error-code"), Some("SourceConditionNotMet"));
-    let condition = rename("file", "dir/inner").header("If-None-Match", "*").send(&server);
-    assert_eq!(condition.header("x-ms-error-code"), Some("PathAlreadyExists"));
+    assert_eq!(
+        failed.header("x-ms-error-code"),
+        Some("SourceConditionNotMet")
+    );
+    let condition = rename("file", "dir/inner")
+        .header("If-None-Match", "*")
+        .send(&server);
+    assert_eq!(
+        condition.header("x-ms-error-code"),
+        Some("PathAlreadyExists")
+    );
     rename("file", "empty/moved").send(&server).is(201);
     let moved = blob("GET", "/fs/empty/moved").send(&server);
-    assert_eq!((moved.is(200).header("etag"), &*moved.body), (Some(&*etag), &b"data"[..]));
+    assert_eq!(
+        (moved.is(200).header("etag"), &*moved.body),
+        (Some(&*etag), &b"data"[..])
+    );
     // As clients write the source at an address in path style, and without a mode.
     let source = format!("/{ACCOUNT}/fs/dir");
-    let posix = blob("PUT", "/fs/empty").header("x-ms-rename-source", &source).send(&server);
+    let posix = blob("PUT", "/fs/empty")
+        .header("x-ms-rename-source", &source)
+        .send(&server);
     assert_eq!(posix.is(201).status, 201);
     assert_eq!(
         names(&server, "recursive=true"),
@@ -406,20 +583,30 @@ fn a_directory_sas_covers_its_directory_alone() {
     let sas = sas.trim_start_matches('?');
     let send = |request: Request| request.credited(sas).send(&server);
     send(blob("GET", "/fs/dir/inner")).is(200);
-    send(blob("GET", "/fs?resource=filesystem&recursive=true&directory=dir")).is(200);
+    send(blob(
+        "GET",
+        "/fs?resource=filesystem&recursive=true&directory=dir",
+    ))
+    .is(200);
     send(blob("PUT", "/fs/dir/new?resource=file")).is(201);
     send(rename("dir/new", "dir/renamed")).is(201);
     for request in [
         blob("GET", "/fs/file"),
         blob("GET", "/fs?resource=filesystem&recursive=true"),
-        blob("GET", "/fs?resource=filesystem&recursive=true&directory=empty"),
+        blob(
+            "GET",
+            "/fs?resource=filesystem&recursive=true&directory=empty",
+        ),
         blob("PUT", "/fs/dirs/new?resource=file"),
         rename("file", "dir/stolen"),
         rename("dir/inner", "stolen"),
         // The directory is a parameter of listings alone.
         blob("DELETE", "/fs?resource=filesystem&directory=dir"),
-        blob("PATCH", "/fs?action=setAccessControlRecursive&mode=set&directory=dir")
-            .header("x-ms-acl", ACL),
+        blob(
+            "PATCH",
+            "/fs?action=setAccessControlRecursive&mode=set&directory=dir",
+        )
+        .header("x-ms-acl", ACL),
     ] {
         let target = request.target().to_owned();
         assert_eq!(send(request).status, 403, "{target}");
@@ -438,14 +625,19 @@ fn the_rights_of_a_bearer_are_those_of_the_paths() {
         for (name, value) in more.as_object().unwrap() {
             claims[name] = value.clone();
         }
-        request.header("Authorization", &bearer_with(&claims)).send(&server)
+        request
+            .header("Authorization", &bearer_with(&claims))
+            .send(&server)
     };
     let none = || serde_json::json!({});
     let staff = || serde_json::json!({ "groups": [STAFF] });
     let role = || serde_json::json!({ "roles": ["Storage Blob Data Owner"] });
     let refused = |answer: &Response| {
         let code = answer.header("x-ms-error-code");
-        assert_eq!((answer.status, code), (403, Some("AuthorizationPermissionMismatch")));
+        assert_eq!(
+            (answer.status, code),
+            (403, Some("AuthorizationPermissionMismatch"))
+        );
     };
     let read = || blob("GET", "/fs/file");
     refused(&as_user(read(), ALICE, none()));
@@ -453,7 +645,10 @@ fn the_rights_of_a_bearer_are_those_of_the_paths() {
     as_user(read(), ALICE, role()).is(200);
     let let_in = |path: &str, acl: &str| {
         let target = format!("/fs/{path}?action=setAccessControl");
-        blob("PATCH", &target).header("x-ms-acl", acl).send(&server).is(200);
+        blob("PATCH", &target)
+            .header("x-ms-acl", acl)
+            .send(&server)
+            .is(200);
     };
     let_in("", "user::rwx,group::r-x,other::--x");
     let group = format!("user::rw-,group::r--,group:{STAFF}:r--,mask::r--,other::---");
@@ -462,19 +657,51 @@ fn the_rights_of_a_bearer_are_those_of_the_paths() {
     as_user(read(), ALICE, staff()).is(200);
     let append = || blob("PATCH", "/fs/file?action=append&position=4&flush=true").body("more");
     refused(&as_user(append(), ALICE, staff()));
-    refused(&as_user(blob("HEAD", "/fs/file?action=checkAccess&fsAction=rw-"), ALICE, staff()));
-    as_user(blob("HEAD", "/fs/file?action=checkAccess&fsAction=r--"), ALICE, staff()).is(200);
-    refused(&as_user(blob("PUT", "/fs/dir/new?resource=file"), ALICE, none()));
-    let_in("dir", &format!("user::rwx,user:{ALICE}:rwx,group::r-x,mask::rwx,other::---"));
+    refused(&as_user(
+        blob("HEAD", "/fs/file?action=checkAccess&fsAction=rw-"),
+        ALICE,
+        staff(),
+    ));
+    as_user(
+        blob("HEAD", "/fs/file?action=checkAccess&fsAction=r--"),
+        ALICE,
+        staff(),
+    )
+    .is(200);
+    refused(&as_user(
+        blob("PUT", "/fs/dir/new?resource=file"),
+        ALICE,
+        none(),
+    ));
+    let_in(
+        "dir",
+        &format!("user::rwx,user:{ALICE}:rwx,group::r-x,mask::rwx,other::---"),
+    );
     as_user(blob("PUT", "/fs/dir/new?resource=file"), ALICE, none()).is(201);
     let owner = blob("HEAD", "/fs/dir/new?action=getAccessControl").send(&server);
     assert_eq!(owner.header("x-ms-owner"), Some(ALICE));
     as_user(put("/fs/dir/put", "BlockBlob"), ALICE, none()).is(201);
-    refused(&as_user(blob("GET", "/fs?resource=filesystem&recursive=false"), ALICE, none()));
-    as_user(blob("GET", "/fs?resource=filesystem&recursive=false&directory=dir"), ALICE, none()).is(200);
+    refused(&as_user(
+        blob("GET", "/fs?resource=filesystem&recursive=false"),
+        ALICE,
+        none(),
+    ));
+    as_user(
+        blob(
+            "GET",
+            "/fs?resource=filesystem&recursive=false&directory=dir",
+        ),
+        ALICE,
+        none(),
+    )
+    .is(200);
     refused(&as_user(rename("dir/new", "taken"), ALICE, none()));
     as_user(rename("dir/new", "dir/renamed"), ALICE, none()).is(201);
-    refused(&as_user(blob("PUT", "/other?resource=filesystem"), ALICE, none()));
+    refused(&as_user(
+        blob("PUT", "/other?resource=filesystem"),
+        ALICE,
+        none(),
+    ));
     refused(&as_user(blob("GET", "/?comp=list"), ALICE, none()));
     as_user(blob("PUT", "/other?resource=filesystem"), BOB, none()).is(201);
     as_user(blob("PUT", "/fs/of-bob?resource=file"), BOB, none()).is(201);
@@ -491,20 +718,36 @@ fn a_user_delegation_sas_names_a_user() {
     let send = |request: Request, user: &[(&'static str, &str)]| {
         let mut fields = vec![("sr", "c"), ("sp", "rwcl")];
         fields.extend_from_slice(user);
-        request.credited(&key.sas_at("fs", &fields, "")).send(&server)
+        request
+            .credited(&key.sas_at("fs", &fields, ""))
+            .send(&server)
     };
     send(blob("GET", "/fs/file"), &[]).is(200);
     send(blob("GET", "/fs/file"), &[("saoid", ALICE), ("scid", BOB)]).is(200);
     let refused = send(blob("GET", "/fs/file"), &[("suoid", ALICE)]);
-    assert_eq!(refused.header("x-ms-error-code"), Some("AuthorizationPermissionMismatch"));
-    send(blob("PUT", "/fs/of-alice?resource=file"), &[("saoid", ALICE)]).is(201);
+    assert_eq!(
+        refused.header("x-ms-error-code"),
+        Some("AuthorizationPermissionMismatch")
+    );
+    send(
+        blob("PUT", "/fs/of-alice?resource=file"),
+        &[("saoid", ALICE)],
+    )
+    .is(201);
     let owner = blob("HEAD", "/fs/of-alice?action=getAccessControl").send(&server);
     assert_eq!(owner.header("x-ms-owner"), Some(ALICE));
-    let open = blob("PATCH", "/fs/?action=setAccessControl").header("x-ms-permissions", "rwxr-x--x");
+    let open =
+        blob("PATCH", "/fs/?action=setAccessControl").header("x-ms-permissions", "rwxr-x--x");
     open.send(&server).is(200);
     send(blob("GET", "/fs/of-alice"), &[("suoid", ALICE)]).is(200);
-    assert_eq!(send(blob("GET", "/fs/file"), &[("suoid", ALICE)]).status, 403);
-    assert_eq!(send(blob("GET", "/fs/file"), &[("scid", "junk")]).status, 403);
+    assert_eq!(
+        send(blob("GET", "/fs/file"), &[("suoid", ALICE)]).status,
+        403
+    );
+    assert_eq!(
+        send(blob("GET", "/fs/file"), &[("scid", "junk")]).status,
+        403
+    );
 }
 
 #[test]
@@ -516,36 +759,76 @@ fn the_blob_protocol_shows_directories() {
     marker.send(&server).is(201);
     let head = blob("HEAD", "/fs/made").send(&server);
     assert_eq!(head.is(200).header("x-ms-resource-type"), Some("directory"));
-    put("/fs/below/made/file", "BlockBlob").send(&server).is(201);
+    put("/fs/below/made/file", "BlockBlob")
+        .send(&server)
+        .is(201);
     let list = |query: &str| {
         let target = format!("/fs?restype=container&comp=list&{query}");
         blob("GET", &target).send(&server).is(200).text()
     };
     let listed = |text: &str| -> BTreeSet<String> {
         let parts = text.split("<Name>").skip(1);
-        parts.map(|part| part.split('<').next().unwrap().to_owned()).collect()
+        parts
+            .map(|part| part.split('<').next().unwrap().to_owned())
+            .collect()
     };
-    let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    let set = |names: &[&str]| {
+        names
+            .iter()
+            .map(|name| (*name).to_owned())
+            .collect::<BTreeSet<_>>()
+    };
     let flat = list("include=metadata");
     let everything = [
-        "below", "below/made", "below/made/file", "dir", "dir/inner", "empty", "file", "made",
+        "below",
+        "below/made",
+        "below/made/file",
+        "dir",
+        "dir/inner",
+        "empty",
+        "file",
+        "made",
     ];
     assert_eq!(listed(&flat), set(&everything));
-    assert_eq!(flat.matches("<hdi_isfolder>true</hdi_isfolder>").count(), 5, "{flat}");
-    assert_eq!(flat.matches("<ResourceType>file</ResourceType>").count(), 3, "{flat}");
+    assert_eq!(
+        flat.matches("<hdi_isfolder>true</hdi_isfolder>").count(),
+        5,
+        "{flat}"
+    );
+    assert_eq!(
+        flat.matches("<ResourceType>file</ResourceType>").count(),
+        3,
+        "{flat}"
+    );
     let by_directory = list("delimiter=/");
-    assert_eq!(listed(&by_directory), set(&["below/", "dir/", "empty/", "file", "made/"]));
+    assert_eq!(
+        listed(&by_directory),
+        set(&["below/", "dir/", "empty/", "file", "made/"])
+    );
     let prefix = by_directory.split("<BlobPrefix>").nth(1).unwrap();
     assert!(prefix.contains("<Properties><Creation-Time>"), "{prefix}");
-    assert!(prefix.contains("<ResourceType>directory</ResourceType>"), "{prefix}");
-    assert_eq!(listed(&list("showonly=files")), set(&["below/made/file", "dir/inner", "file"]));
+    assert!(
+        prefix.contains("<ResourceType>directory</ResourceType>"),
+        "{prefix}"
+    );
+    assert_eq!(
+        listed(&list("showonly=files")),
+        set(&["below/made/file", "dir/inner", "file"])
+    );
     let directories = set(&["below", "below/made", "dir", "empty", "made"]);
     assert_eq!(listed(&list("showonly=directories")), directories);
     let permissions = list("include=permissions");
-    for element in ["<Owner>$superuser</Owner>", "<Group>$superuser</Group>", "<Permissions>rw-r-----</Permissions>"] {
+    for element in [
+        "<Owner>$superuser</Owner>",
+        "<Group>$superuser</Group>",
+        "<Permissions>rw-r-----</Permissions>",
+    ] {
         assert!(permissions.contains(element), "{permissions}");
     }
-    assert!(permissions.contains("<Acl>user::rw-,group::r--,other::---</Acl>"), "{permissions}");
+    assert!(
+        permissions.contains("<Acl>user::rw-,group::r--,other::---</Acl>"),
+        "{permissions}"
+    );
     for (request, status, code) in [
         (
             put("/fs/dir", "BlockBlob"),
@@ -563,18 +846,19 @@ fn the_blob_protocol_shows_directories() {
             409,
             "FeatureNotYetSupportedForHierarchicalNamespaceAccounts",
         ),
-        (
-            put("/fs/file/below", "BlockBlob"),
-            409,
-            "PathConflict",
-        ),
+        (put("/fs/file/below", "BlockBlob"), 409, "PathConflict"),
     ] {
         let answer = request.send(&server);
-        assert_eq!((answer.status, answer.element("Code").as_deref()), (status, Some(code)), "{answer:?}");
+        assert_eq!(
+            (answer.status, answer.element("Code").as_deref()),
+            (status, Some(code)),
+            "{answer:?}"
+        );
     }
     // A deletion by the Blob protocol answers 202, and one by Data Lake Storage 200.
     assert_eq!(blob("DELETE", "/fs/file").send(&server).status, 202);
-    let dfs = |method: &str, target: &str| blob(method, target).header("Accept", "application/json");
+    let dfs =
+        |method: &str, target: &str| blob(method, target).header("Accept", "application/json");
     assert_eq!(dfs("DELETE", "/fs/dir/inner").send(&server).status, 200);
     let host = format!("{ACCOUNT}.dfs.localhost:{}", server.ports.blob);
     let hosted = Request::exactly(Service::Blob, "DELETE", "/fs/made").header("Host", &host);

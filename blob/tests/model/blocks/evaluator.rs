@@ -120,6 +120,7 @@ impl EtagRequirement {
 pub(super) fn shown(entry: BlobEntry) -> String {
     match entry {
         BlobEntry::Prefix(prefix) => format!("{prefix:?} and more"),
+        BlobEntry::Directory(listed) => panic!("a directory: {listed:?}"),
         BlobEntry::Blob(listed) => match listed.blob {
             Some(blob) => format!("{:?} {} {:?}", listed.name, blob.etag, blob.metadata),
             None => format!("{:?} uncommitted", listed.name),

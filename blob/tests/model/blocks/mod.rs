@@ -23,6 +23,7 @@ fn address<'a>(container: &'a str, blob: &'a str) -> BlobAddress<'a> {
         container,
         blob,
         state: BlobState::Current,
+        caller: None,
     }
 }
 

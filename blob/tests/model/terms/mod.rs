@@ -56,6 +56,7 @@ fn address(at: At, state: BlobState) -> BlobAddress<'static> {
         container: CONTAINERS[at.0],
         blob: NAMES[at.1],
         state,
+        caller: None,
     }
 }
 

@@ -248,7 +248,10 @@ pub mod tests {
         assert_eq!((&*bearer.object_id, &*bearer.tenant_id), ("a", "b"));
         assert_eq!((bearer.groups.len(), bearer.is_data_owner), (0, false));
         let groups = with("groups", json!(["g", "h"]));
-        assert_eq!(verify(&secure(), &token(&groups)).unwrap().groups, ["g", "h"]);
+        assert_eq!(
+            verify(&secure(), &token(&groups)).unwrap().groups,
+            ["g", "h"]
+        );
         let role = with("roles", json!([DATA_OWNER]));
         assert!(verify(&secure(), &token(&role)).unwrap().is_data_owner);
         for (name, value) in [

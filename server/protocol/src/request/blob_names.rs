@@ -30,7 +30,9 @@ pub fn blob_names_as_sent(context: &Context) -> Result<(String, String)> {
         _ if resource.is_empty() => Ok((String::new(), String::new())),
         Some((container, blob)) => Ok((decoded(container)?, decoded(blob)?)),
         // Data Lake Storage has no root container.
-        None if context.speaks_data_lake || addresses_container(context) => Ok((decoded(resource)?, String::new())),
+        None if context.speaks_data_lake || addresses_container(context) => {
+            Ok((decoded(resource)?, String::new()))
+        }
         None => Ok(("$root".to_owned(), decoded(resource)?)),
     }
 }

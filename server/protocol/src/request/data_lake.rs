@@ -80,7 +80,8 @@ fn names_blob_operation(query: &Query) -> bool {
 /// look alike in both protocols; the host name and the client tell them apart. Call it for accounts
 /// with a hierarchical namespace.
 pub fn is_meant(method: &Method, query: &Query, headers: &RequestHeaders) -> bool {
-    if ![Method::GET, Method::HEAD, Method::DELETE].contains(method) || names_blob_operation(query) {
+    if ![Method::GET, Method::HEAD, Method::DELETE].contains(method) || names_blob_operation(query)
+    {
         return false;
     }
     let text = |name| headers.get_hashed(&name).map(text_of).unwrap_or_default();
@@ -109,7 +110,10 @@ pub fn method<'m>(method: &'m Method, headers: &RequestHeaders) -> Cow<'m, Metho
 /// A path as a hierarchical namespace reads it: without slashes at its ends, and without two in a
 /// row.
 pub fn normalized(path: &str) -> String {
-    let segments: Vec<_> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    let segments: Vec<_> = path
+        .split('/')
+        .filter(|segment| !segment.is_empty())
+        .collect();
     segments.join("/")
 }
 

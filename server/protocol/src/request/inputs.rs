@@ -293,6 +293,10 @@ const NEVER_EMPTY: Inputs = union(&[
     parameters(&["snapshot", "versionid", "prevsnapshot", "deletetype"]),
 ]);
 
+/// Inputs of [`NEVER_EMPTY`] that requests of Data Lake Storage may send empty: the official client
+/// for Python sends an empty lease id with the rename of a path without a lease.
+const EMPTY_IN_DATA_LAKE: Inputs = headers(&["x-ms-source-lease-id"]);
+
 const _: () = assert!(HEADERS.len() <= u128::BITS as usize);
 const _: () = assert!(PARAMETERS.len() <= u64::BITS as usize);
 
@@ -347,6 +351,13 @@ impl Inputs {
         }
     }
 
+    fn without(self, others: Inputs) -> Inputs {
+        Inputs {
+            headers: self.headers & !others.headers,
+            parameters: self.parameters & !others.parameters,
+        }
+    }
+
     /// Whether this set contains all inputs of the other.
     pub fn covers(self, other: Inputs) -> bool {
         let headers = self.headers & other.headers == other.headers;
@@ -393,7 +404,12 @@ fn rows(inputs: &'static [Input], mut set: u128) -> impl Iterator<Item = &'stati
 /// Refuses a request with an input that its operation does not read, if the tables say so. Hides
 /// all inputs that the operation does not read from the handler.
 pub fn admit(context: &mut Context, reads: Inputs, changes_state: bool, loose: bool) -> Result<()> {
-    let unread = unread(context.headers.iter(), &context.query, reads, changes_state);
+    let never_empty = match context.speaks_data_lake {
+        true => NEVER_EMPTY.without(EMPTY_IN_DATA_LAKE),
+        false => NEVER_EMPTY,
+    };
+    let headers = context.headers.iter();
+    let unread = unread(headers, &context.query, reads, never_empty, changes_state);
     let unread = unread.map_err(|failure| match context.service {
         // Source: recorded responses of the hosted service.
         ServiceKind::Table if failure.code == common::INVALID_HEADER_VALUE.1 => {
@@ -426,7 +442,7 @@ pub fn check_part(
 ) -> Result<()> {
     let headers = part.headers();
     let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), value.into_owned()));
-    let unread = unread(headers, query, reads, changes_state)?;
+    let unread = unread(headers, query, reads, NEVER_EMPTY, changes_state)?;
     if loose {
         return Ok(());
     }
@@ -437,11 +453,12 @@ pub fn check_part(
 /// parameter without a value counts as present. Header names must be in lower case. Errors:
 /// `MultipleConditionHeadersNotSupported` or `InvalidHeaderValue` for a header in `reads` that is
 /// given twice, because a handler would see only one; `InvalidHeaderValue` or
-/// `InvalidQueryParameterValue` for an empty input of [`NEVER_EMPTY`].
+/// `InvalidQueryParameterValue` for an empty input of `never_empty`.
 fn unread<N: AsRef<str>, V: AsRef<[u8]>>(
     headers: impl Iterator<Item = (N, V)>,
     query: &Query,
     reads: Inputs,
+    never_empty: Inputs,
     changes_state: bool,
 ) -> Result<Inputs> {
     let mut unread = Inputs::NONE;
@@ -452,7 +469,7 @@ fn unread<N: AsRef<str>, V: AsRef<[u8]>>(
         };
         let is_empty = value.as_ref().trim_ascii().is_empty();
         let matters = changes_state || reads.has_header(index);
-        if is_empty && matters && NEVER_EMPTY.has_header(index) {
+        if is_empty && matters && never_empty.has_header(index) {
             return Err(Failure::header(HEADERS[index].name, ""));
         }
         if reads.has_header(index) {
@@ -469,7 +486,7 @@ fn unread<N: AsRef<str>, V: AsRef<[u8]>>(
             continue;
         };
         let matters = changes_state || reads.has_parameter(index);
-        if value.is_empty() && matters && NEVER_EMPTY.has_parameter(index) {
+        if value.is_empty() && matters && never_empty.has_parameter(index) {
             let name = PARAMETERS[index].name;
             return Err(Failure::parameter(name, "", "It must not be empty."));
         }

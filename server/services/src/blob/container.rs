@@ -14,9 +14,7 @@ use crate::blob::lease::put_lease;
 use crate::blob::validators::with_validators;
 use axum::body::Body;
 use axum::http::Response;
-use lazurite_blob::{
-    Container, ContainerSettings, Metadata, PublicAccess, SnapshotTime, Written,
-};
+use lazurite_blob::{Container, ContainerSettings, Metadata, PublicAccess, SnapshotTime, Written};
 use lazurite_protocol::policies;
 
 pub async fn create_container(request: Request) -> Result<Response<Body>> {

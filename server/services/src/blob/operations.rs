@@ -17,8 +17,8 @@ use crate::blob::permissions::{
 };
 use crate::blob::request::Request;
 use crate::blob::{
-    append_blob, azure_files, batch, block_blob, container, copy, data_lake, immutability, lake, lease,
-    list, page_blob, query, read, service, tags, tier, write,
+    append_blob, azure_files, batch, block_blob, container, copy, data_lake, immutability, lake,
+    lease, list, page_blob, query, read, service, tags, tier, write,
 };
 use crate::properties;
 use crate::request::operation::{

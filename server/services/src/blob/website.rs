@@ -6,8 +6,8 @@
 //! container, and read-only. Source: Static website hosting in Azure Storage; Set Blob Service
 //! Properties, "StaticWebsite".
 
-use crate::blob::read;
 use crate::blob::lake::Rights;
+use crate::blob::read;
 use crate::blob::request::{Request, State};
 use crate::blob::sub_requests::SubRequests;
 use axum::body::Body;

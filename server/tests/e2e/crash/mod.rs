@@ -11,6 +11,7 @@
 //! each writer is in doubt.
 
 mod blobs;
+mod paths;
 mod queues;
 mod tables;
 
@@ -46,20 +47,31 @@ trait Writer: Send {
 fn nothing_acknowledged_is_lost_to_kill_9() {
     let kills = environment_number("LAZURITE_KILLS", 2);
     for seed in test_seeds() {
-        kill_again_and_again(Random(seed), kills);
+        kill_again_and_again(Random(seed), kills, Writers::all(), &[]);
     }
 }
 
-fn kill_again_and_again(mut random: Random, kills: u64) {
+#[test]
+fn renames_and_deletions_of_directories_are_whole_after_kill_9() {
+    let kills = environment_number("LAZURITE_KILLS", 2);
+    for seed in test_seeds() {
+        kill_again_and_again(Random(seed), kills, Writers::of_paths(), &["--hns"]);
+    }
+}
+
+/// `flags` are those that the server needs for these writers.
+fn kill_again_and_again(mut random: Random, kills: u64, mut writers: Writers, flags: &[&str]) {
     let location = TempDir::new().unwrap();
     let mut ports = Ports::default();
-    let mut writers = Writers::all();
     for round in 0..=kills {
         let durability = random.one_of(&["--durability=process", "--durability=disk"]);
         let launch = || {
-            Launch::on(location.path())
+            let launch = Launch::on(location.path())
                 .ports(ports)
-                .argument(durability)
+                .argument(durability);
+            flags
+                .iter()
+                .fold(launch, |launch, flag| launch.argument(flag))
         };
         if round > 0 && random.below(4) == 0 {
             launch().killed_after(random.below(6) as usize);
@@ -106,6 +118,18 @@ impl Writers {
             Box::new(blobs::Overwrites::default()),
             Box::new(blobs::Blocks::default()),
         ];
+        Writers::of(writers)
+    }
+
+    fn of_paths() -> Writers {
+        Writers::of(vec![
+            Box::new(paths::Renames::default()),
+            Box::new(paths::Flushes::default()),
+            Box::new(paths::Deletions::default()),
+        ])
+    }
+
+    fn of(writers: Vec<Box<dyn Writer>>) -> Writers {
         Writers {
             writers,
             prepared: false,

@@ -36,7 +36,9 @@ pub(super) fn has(row: &Row, input: &str) -> bool {
 pub(super) fn check_complete(rows: &[Row], published: &BTreeMap<String, Vec<&'static str>>) {
     let unreached = UNREACHED.map(|(name, _)| name);
     // `lake` has the requests of Data Lake Storage: they need another account.
-    let here = published.keys().filter(|name| !name.starts_with("DataLake "));
+    let here = published
+        .keys()
+        .filter(|name| !name.starts_with("DataLake "));
     for name in here {
         let count = rows.iter().filter(|row| row.name == name).count();
         let is_unreached = unreached.contains(&name.as_str());

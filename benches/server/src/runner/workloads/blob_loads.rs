@@ -37,7 +37,12 @@ impl Names {
     }
 
     pub(super) fn name(&self, number: u64) -> String {
-        format!("d{:04}/b{number:09}", self.data)
+        format!("{}/b{number:09}", self.directory())
+    }
+
+    /// The directory of the blobs.
+    pub(super) fn directory(&self) -> String {
+        format!("d{:04}", self.data)
     }
 }
 

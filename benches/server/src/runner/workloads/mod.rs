@@ -5,6 +5,7 @@ mod blob_loads;
 mod filling;
 mod flights;
 mod history;
+mod lake;
 mod list;
 mod pages;
 mod queue;
@@ -52,6 +53,7 @@ pub(super) static WORKLOADS: &[Workload] = &[
     row("blob-list", Blob, list::run, "Blobs among 10 thousand, 100 thousand and a million listed"),
     row("blob-delete", Blob, blob::delete, "Blobs among 10,000 deleted"),
     row("blob-uploads", Blob, blob::uploads, "Sixty-four uploads of 64 MiB at once, and the server's memory"),
+    row("lake", Blob, lake::run, "Files of Data Lake Storage created, written, read, listed, renamed and deleted, beside blobs"),
     row("flights", Server, flights::run, "336,776 flights as entities: loaded while the server is killed, scanned, read, filtered"),
     row("soak", Server, soak::run, "All services for ten minutes on a disk and a clock that misbehave, with a ledger of what was acknowledged"),
     row("start", Server, start::run, "The time until the server listens, beside that of a program that does nothing; its memory when idle"),

@@ -80,11 +80,7 @@ const CODES: [(&str, &str, &str); 18] = [
         "LeaseNotPresentWithLeaseOperation",
         "There is currently no lease on the resource.",
     ),
-    (
-        "InvalidMarker",
-        "InvalidQueryParameterValue",
-        "",
-    ),
+    ("InvalidMarker", "InvalidQueryParameterValue", ""),
 ];
 
 /// Renames a failure for a client of Data Lake Storage.
@@ -117,11 +113,27 @@ mod tests {
             (Error::BlobNotFound, 404, "PathNotFound"),
             (Error::ContainerNotFound, 404, "FilesystemNotFound"),
             (Error::BlobAlreadyExists, 409, "PathAlreadyExists"),
-            (Error::ContainerAlreadyExists, 409, "FilesystemAlreadyExists"),
+            (
+                Error::ContainerAlreadyExists,
+                409,
+                "FilesystemAlreadyExists",
+            ),
             (Error::DirectoryNotEmpty, 409, "DirectoryNotEmpty"),
-            (Error::OperationNotSupportedOnDirectory, 409, "ResourceTypeMismatch"),
-            (Error::LeaseIdMismatchWithBlobOperation, 412, "LeaseIdMismatch"),
-            (Error::LeaseNotPresentWithBlobOperation, 412, "LeaseNotPresent"),
+            (
+                Error::OperationNotSupportedOnDirectory,
+                409,
+                "ResourceTypeMismatch",
+            ),
+            (
+                Error::LeaseIdMismatchWithBlobOperation,
+                412,
+                "LeaseIdMismatch",
+            ),
+            (
+                Error::LeaseNotPresentWithBlobOperation,
+                412,
+                "LeaseNotPresent",
+            ),
             (Error::InvalidFlushPosition, 400, "InvalidFlushPosition"),
             (Error::PathConflict, 409, "PathConflict"),
             (Error::SourcePathNotFound, 404, "SourcePathNotFound"),

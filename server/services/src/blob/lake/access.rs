@@ -26,7 +26,9 @@ pub fn new_access(request: &Request) -> Result<NewAccess> {
         group: context.header("x-ms-group"),
         permissions: permissions(context, "x-ms-permissions")?,
         umask: permissions(context, "x-ms-umask")?,
-        acl: acl.map(|text| AclEntry::parse_list(&text, true)).transpose()?,
+        acl: acl
+            .map(|text| AclEntry::parse_list(&text, true))
+            .transpose()?,
     })
 }
 
@@ -35,7 +37,9 @@ fn permissions(context: &Context, name: &'static str) -> Result<Option<Permissio
         return Ok(None);
     };
     let permissions = Permissions::parse(&text);
-    permissions.map(Some).ok_or_else(|| Failure::header(name, text))
+    permissions
+        .map(Some)
+        .ok_or_else(|| Failure::header(name, text))
 }
 
 pub async fn set_access_control(request: Request) -> Result<Response<Body>> {

@@ -2,6 +2,7 @@
 //! actions `append` and `flush`.
 
 use crate::blob::block_blob::{conditions_of_block, staged};
+use crate::blob::encryption::{OWN, customer_key};
 use crate::blob::lake::inputs::{flag, path_headers, required_number};
 use crate::blob::lake::lease_steps::LeaseSteps;
 use crate::blob::request::Request;
@@ -11,7 +12,7 @@ use crate::blob::write::refuse_overwrite;
 use crate::request::body::RequestBody;
 use axum::body::Body;
 use axum::http::Response;
-use lazurite_blob::{BlobService, Conditions, FlushData, UploadKind};
+use lazurite_blob::{BlobService, Conditions, ETags, FlushData, UploadKind};
 use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_protocol::response::headers::{REQUEST_SERVER_ENCRYPTED, empty, put_static};
 
@@ -26,6 +27,7 @@ pub async fn append_data(request: Request, body: RequestBody) -> Result<Response
         must_be_new: false,
         ..conditions_of_block(&request)?
     };
+    let customer_key = customer_key(context, OWN)?;
     let create_only = request.is_create_only();
     let structured = is_structured(&request);
     check_before_body(&request, &body, UploadKind::PutBlock, &conditions).await?;
@@ -36,13 +38,17 @@ pub async fn append_data(request: Request, body: RequestBody) -> Result<Response
     })?;
     let call = move |blobs: &BlobService, r: &Request| {
         let ((outcome, written), ticket) = lease.around(blobs, r, || {
-            let (outcome, ticket) = blobs.append_data(&r.address(), position, upload, &conditions)?;
+            let (outcome, ticket) =
+                blobs.append_data(&r.address(), position, upload, &conditions)?;
             if !flushes {
                 return Ok(((outcome, None), ticket));
             }
             let flush = FlushData {
                 position: end,
-                conditions,
+                conditions: Conditions {
+                    customer_key,
+                    ..conditions
+                },
                 ..FlushData::default()
             };
             let (written, ticket) = blobs.flush_data(&r.address(), &flush)?;
@@ -79,6 +85,11 @@ pub async fn flush_data(request: Request) -> Result<Response<Body>> {
         },
     };
     let call = move |blobs: &BlobService, r: &Request| {
+        // A flush needs the file. By this condition, clients refuse to change one that exists.
+        if flush.conditions.if_none_match == Some(ETags::Any) {
+            blobs.get_blob_properties(&r.address(), &Conditions::default())?;
+            return Err(lazurite_blob::Error::BlobAlreadyExists);
+        }
         let write = || blobs.flush_data(&r.address(), &flush);
         let (written, ticket) = lease.around(blobs, r, write)?;
         Ok((written, lease, ticket))

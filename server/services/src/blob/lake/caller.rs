@@ -26,9 +26,7 @@ impl DataOwners {
     /// Whether a bearer may do everything: by name, by a group, or by the role in the token.
     fn include(&self, bearer: &Bearer) -> bool {
         let is_listed = |id: &String| self.0.iter().any(|one| one == id || one == EVERYONE);
-        bearer.is_data_owner
-            || is_listed(&bearer.object_id)
-            || bearer.groups.iter().any(is_listed)
+        bearer.is_data_owner || is_listed(&bearer.object_id) || bearer.groups.iter().any(is_listed)
     }
 }
 

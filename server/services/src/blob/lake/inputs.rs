@@ -75,7 +75,11 @@ pub fn flag(context: &Context, name: &'static str) -> Result<Option<bool>> {
     match text.to_ascii_lowercase().as_str() {
         "true" => Ok(Some(true)),
         "false" => Ok(Some(false)),
-        _ => Err(Failure::parameter(name, text, "It is neither true nor false.")),
+        _ => Err(Failure::parameter(
+            name,
+            text,
+            "It is neither true nor false.",
+        )),
     }
 }
 
@@ -101,5 +105,8 @@ pub fn max_results(context: &Context) -> Result<Option<u32>> {
 
 /// `continuation`: where a page begins.
 pub fn continuation(context: &Context) -> Option<String> {
-    context.query.get("continuation").filter(|text| !text.is_empty())
+    context
+        .query
+        .get("continuation")
+        .filter(|text| !text.is_empty())
 }

@@ -80,7 +80,10 @@ pub async fn list_paths(request: Request) -> Result<Response<Body>> {
         };
         let document = serde_json::to_string(&paths).unwrap_or_default();
         let response = json(document, page.next_marker);
-        Ok(with_validators(response, &container::validators(&container)))
+        Ok(with_validators(
+            response,
+            &container::validators(&container),
+        ))
     };
     request.call(call).await
 }
@@ -123,7 +126,11 @@ fn file_time(time: SystemTime) -> String {
 /// A response with a JSON document, and where the next page begins.
 pub fn json(document: String, next_marker: Option<String>) -> Response<Body> {
     let mut response = empty(200);
-    put_static(&mut response, CONTENT_TYPE, "application/json;charset=utf-8");
+    put_static(
+        &mut response,
+        CONTENT_TYPE,
+        "application/json;charset=utf-8",
+    );
     if let Some(marker) = next_marker {
         put(&mut response, "x-ms-continuation", marker);
     }

@@ -148,7 +148,11 @@ pub static OPERATIONS: &[Row] = &[
         log_name: LogName::ByRequest(|context| {
             let resource = context.query.get("resource").unwrap_or_default();
             let is_directory = resource.eq_ignore_ascii_case("directory");
-            Some(if is_directory { "CreatePathDir" } else { "CreatePathFile" })
+            Some(if is_directory {
+                "CreatePathDir"
+            } else {
+                "CreatePathFile"
+            })
         }),
         creates_blob: true,
         reads: union(&[
@@ -342,7 +346,9 @@ pub fn operation(context: &Context, container: &str, path: &str) -> Result<&'sta
             return Err(Failure::parameter("resource", "filesystem", reason));
         }
     }
-    INDEX.find(&asked).map_err(|unmatched| refusal(unmatched, &asked))
+    INDEX
+        .find(&asked)
+        .map_err(|unmatched| refusal(unmatched, &asked))
 }
 
 fn refusal(unmatched: Unmatched, asked: &Asked) -> Failure {

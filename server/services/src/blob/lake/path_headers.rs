@@ -33,5 +33,9 @@ pub fn put_path_headers(response: &mut Response<Body>, blob: &Blob) {
 
 /// The kind of a path, as headers and listings spell it.
 pub fn resource_type(blob: &Blob) -> &'static str {
-    if blob.is_directory() { "directory" } else { "file" }
+    if blob.is_directory() {
+        "directory"
+    } else {
+        "file"
+    }
 }

@@ -92,7 +92,10 @@ fn new_lease(context: &Context) -> Result<Option<(Guid, LeaseDuration)>> {
 }
 
 pub async fn delete_path(request: Request) -> Result<Response<Body>> {
-    refuse_root(&request, "The root directory cannot be deleted: delete the file system.")?;
+    refuse_root(
+        &request,
+        "The root directory cannot be deleted: delete the file system.",
+    )?;
     let recursive = flag(&request.context, "recursive")?.unwrap_or_default();
     let conditions = request.conditions()?;
     let call = move |blobs: &BlobService, r: &Request| {

@@ -1,7 +1,7 @@
 //! Rename of a file or directory. Source: Path - Create, `x-ms-rename-source`.
 
-use crate::blob::conditions::{conditions_named, optional_id};
 use crate::blob::block_blob::conditions_of_new_blob;
+use crate::blob::conditions::{conditions_named, optional_id};
 use crate::blob::lake::inputs::properties;
 use crate::blob::lake::paths::refuse_root;
 use crate::blob::lake::rename_source::RenameSource;

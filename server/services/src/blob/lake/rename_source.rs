@@ -129,10 +129,20 @@ mod tests {
             ("/acct/fs/a", Some("acct"), "fs", "a", None),
             ("/acct/fs/a", None, "acct", "fs/a", None),
             ("/acct/a", Some("acct"), "acct", "a", None),
-            ("/fs/a%3Fb?sv=1&sig=x", None, "fs", "a?b", Some("sv=1&sig=x")),
+            (
+                "/fs/a%3Fb?sv=1&sig=x",
+                None,
+                "fs",
+                "a?b",
+                Some("sv=1&sig=x"),
+            ),
             ("/fs/a?", None, "fs", "a", None),
         ] {
-            let expected = (container.to_owned(), path.to_owned(), sas.map(str::to_owned));
+            let expected = (
+                container.to_owned(),
+                path.to_owned(),
+                sas.map(str::to_owned),
+            );
             assert_eq!(parse(text, account), Some(expected), "{text}");
         }
         for text in ["", "/", "fs", "/fs/", "/fs/%ff", "//"] {
