@@ -164,7 +164,7 @@ pub static HEADERS: &[Input] = &[
     input("x-ms-properties", Unsupported("A property list of Data Lake Storage")),
     input("x-ms-rename-source", Refused),
     input("x-ms-umask", PERMISSIONS),
-    input("x-ms-undelete-source", Unsupported("Restoring a deleted path")),
+    input("x-ms-undelete-source", Refused),
 ];
 
 /// All query parameters that operations read, in any order.

@@ -98,7 +98,7 @@ fn listing(request: &Request, has: impl Fn(&str) -> bool) -> Result<ListBlobs> {
         end_before: parameter(request, "endBefore"),
         only_deleted: shows_deleted_only(request)?,
         only: shows_only(request),
-        caller: request.rights.checked.clone(),
+        caller: request.rights.user.clone(),
     })
 }
 

@@ -58,6 +58,8 @@ pub fn write_state(document: &mut impl Properties, listed: &ListedBlob) {
         return;
     };
     document.optional("Deleted", blob.deleted.map(|_| "true"));
+    let deletion_id = listed.deletion_id.map(|id| id.to_string());
+    document.optional("DeletionId", deletion_id.as_deref());
     let moment = |moment: Option<SnapshotTime>| moment.map(|moment| moment.to_string());
     document.optional("Snapshot", moment(blob.snapshot).as_deref());
     document.optional("VersionId", moment(blob.version).as_deref());

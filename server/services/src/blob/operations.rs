@@ -554,7 +554,7 @@ pub static OPERATIONS: &[Row] = &[
         name: "UndeleteBlob",
         published: &["Blob_Undelete"],
         comp: "undelete",
-        reads: of_blob(&[LEASE]),
+        reads: of_blob(&[LEASE, headers(&[lake::UNDELETE_SOURCE])]),
         handler: |request, _| Box::pin(write::undelete_blob(request)),
         ..WRITE
     },

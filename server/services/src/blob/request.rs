@@ -84,7 +84,7 @@ impl Request {
             container: &self.container,
             blob: &self.blob,
             state: self.blob_state,
-            caller: self.rights.checked.as_ref(),
+            caller: self.rights.user.as_ref(),
         }
     }
 

@@ -113,7 +113,7 @@ pub async fn source(request: &Request, credentials: Credentials) -> Result<Sourc
         container,
         blob,
         state,
-        user: request.rights.checked.clone(),
+        user: request.rights.user.clone(),
         conditions: Conditions {
             customer_key: customer_key(&request.context, OF_SOURCE)?,
             ..conditions_named(&request.context, "x-ms-source-")?

@@ -34,7 +34,7 @@ pub async fn check_before_body(
     }
     let (services, conditions) = (request.state.services.clone(), conditions.clone());
     let state = request.blob_state;
-    let caller = request.rights.checked.clone();
+    let caller = request.rights.user.clone();
     let (account, container, blob) = (
         request.account().to_owned(),
         request.container.clone(),

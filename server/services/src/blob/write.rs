@@ -4,6 +4,7 @@
 use crate::blob::conditions::optional_id;
 use crate::blob::header_text;
 use crate::blob::immutability::{immutability_policy, legal_hold};
+use crate::blob::lake::{UNDELETE_SOURCE, undelete_path};
 use crate::blob::request::Request;
 use crate::blob::tags::tags_of_header;
 use crate::blob::tier::access_tier;
@@ -106,6 +107,9 @@ fn tier_changed(context: &Context) -> Result<TierChanged> {
 }
 
 pub async fn undelete_blob(request: Request) -> Result<Response<Body>> {
+    if request.context.header(UNDELETE_SOURCE).is_some() {
+        return undelete_path(request).await;
+    }
     let lease_id = optional_id(&request.context, "x-ms-lease-id")?;
     let call = move |blobs: &BlobService, r: &Request| blobs.undelete_blob(&r.address(), lease_id);
     request.change(call).await?.await?;

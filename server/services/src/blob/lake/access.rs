@@ -19,10 +19,9 @@ const RECORDS_MAX: u32 = 2_000;
 /// Owner, group, permissions and list of a new path.
 pub fn new_access(request: &Request) -> Result<NewAccess> {
     let context = &request.context;
-    let owner = context.header("x-ms-owner");
     let acl = context.header("x-ms-acl");
     Ok(NewAccess {
-        owner: owner.or_else(|| request.rights.owner.clone()),
+        owner: context.header("x-ms-owner"),
         group: context.header("x-ms-group"),
         permissions: permissions(context, "x-ms-permissions")?,
         umask: permissions(context, "x-ms-umask")?,

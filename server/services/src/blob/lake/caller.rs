@@ -33,11 +33,9 @@ impl DataOwners {
 /// What the identity of a caller means for paths.
 #[derive(Debug, Clone, Default)]
 pub struct Rights {
-    /// The user whose rights are checked; `None` for a caller with all rights.
-    pub checked: Option<User>,
-    /// The object id of the user to whom new paths belong; `None` for the super user, and for a
-    /// checked user, who owns them anyway.
-    pub owner: Option<String>,
+    /// The user whose rights on paths are checked, and who owns new paths; `None` for the super
+    /// user.
+    pub user: Option<User>,
 }
 
 impl Rights {
@@ -46,30 +44,29 @@ impl Rights {
         if !context.hierarchical {
             return Rights::default();
         }
-        let checked = |id: &str, groups: &[String]| Rights {
-            checked: Some(User {
-                id: id.to_owned(),
-                groups: groups.to_vec(),
-            }),
-            owner: None,
+        let user = |id: &str, groups: &[String], has_all_rights| User {
+            id: id.to_owned(),
+            groups: groups.to_vec(),
+            has_all_rights,
         };
-        match caller {
-            Caller::Bearer(bearer) if !owners.include(bearer) => {
-                checked(&bearer.object_id, &bearer.groups)
+        let user = match caller {
+            Caller::Bearer(bearer) => {
+                let has_all_rights = owners.include(bearer);
+                Some(user(&bearer.object_id, &bearer.groups, has_all_rights))
             }
-            Caller::Bearer(bearer) => Rights {
-                checked: None,
-                owner: Some(bearer.object_id.clone()),
+            Caller::Sas(grant) => match (&grant.checked_user, &grant.authorized_user) {
+                (Some(id), _) => Some(user(id, &[], false)),
+                (None, Some(id)) => Some(user(id, &[], true)),
+                (None, None) => None,
             },
-            Caller::Sas(grant) => match &grant.checked_user {
-                Some(id) => checked(id, &[]),
-                None => Rights {
-                    checked: None,
-                    owner: grant.authorized_user.clone(),
-                },
-            },
-            Caller::Owner | Caller::Anonymous => Rights::default(),
-        }
+            Caller::Owner | Caller::Anonymous => None,
+        };
+        Rights { user }
+    }
+
+    /// Whether the rights of the user are checked.
+    fn are_checked(&self) -> bool {
+        self.user.as_ref().is_some_and(|user| !user.has_all_rights)
     }
 
     /// Refuses an operation on the account or a container for a bearer whose rights are checked:
@@ -81,7 +78,7 @@ impl Rights {
             _ => operation.name == "GetUserDelegationKey",
         };
         match caller {
-            Caller::Bearer(bearer) if self.checked.is_some() && !is_of_paths => {
+            Caller::Bearer(bearer) if self.are_checked() && !is_of_paths => {
                 Err(refused(&bearer.object_id))
             }
             _ => Ok(()),

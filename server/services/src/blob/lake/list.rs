@@ -66,7 +66,7 @@ pub async fn list_paths(request: Request) -> Result<Response<Body>> {
         begin_from: parameter("beginFrom"),
         marker: continuation(context),
         max_results: max_results(context)?,
-        caller: request.rights.checked.clone(),
+        caller: request.rights.user.clone(),
     };
     let call = move |blobs: &BlobService, r: &Request| {
         let container = blobs.get_container_properties(r.account(), &r.container)?;

@@ -20,7 +20,7 @@ mod rename_source;
 pub use caller::{DataOwners, Rights};
 pub use operations::operation;
 pub use path_headers::{put_path_headers, resource_type};
-pub use paths::{marks_directory, put_directory};
+pub use paths::{UNDELETE_SOURCE, marks_directory, put_directory, undelete_path};
 
 use lazurite_protocol::response::error::Failure;
 

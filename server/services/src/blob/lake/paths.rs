@@ -14,11 +14,16 @@ use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{
     Blob, BlobHeaders, BlobService, Conditions, CreatePath, Error, Guid, LeaseDuration, Metadata,
-    NewAccess, PathKind, Rights, Written,
+    NewAccess, PathKind, Rights, SnapshotTime, Written,
 };
+use lazurite_protocol::parameters::{Query, decode_utf8};
 use lazurite_protocol::request::context::Context;
+use lazurite_protocol::request::data_lake::normalized;
 use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_protocol::response::headers::{REQUEST_SERVER_ENCRYPTED, empty, put, put_static};
+
+/// The header that names a deleted path.
+pub const UNDELETE_SOURCE: &str = "x-ms-undelete-source";
 
 pub async fn create_path(request: Request) -> Result<Response<Body>> {
     let context = &request.context;
@@ -59,10 +64,7 @@ pub fn put_directory(
         kind: PathKind::Directory,
         headers: headers.clone(),
         metadata: metadata.clone(),
-        access: NewAccess {
-            owner: request.rights.owner.clone(),
-            ..NewAccess::default()
-        },
+        access: NewAccess::default(),
         lease: None,
         expiry: None,
         encryption_context: None,
@@ -101,9 +103,35 @@ pub async fn delete_path(request: Request) -> Result<Response<Body>> {
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.delete_path(&r.address(), recursive, &conditions)
     };
-    let (_, ticket) = request.change(call).await?;
+    let (deletion, ticket) = request.change(call).await?;
     ticket.await?;
-    Ok(empty(200))
+    let mut response = empty(200);
+    if let Some(id) = deletion.deletion_id {
+        put(&mut response, "x-ms-deletion-id", id.to_string());
+    }
+    Ok(response)
+}
+
+/// Restores the deleted path that `x-ms-undelete-source` names: `PATH?deletionid=ID`. Source: the
+/// published OpenAPI document, `Path_Undelete`.
+pub async fn undelete_path(request: Request) -> Result<Response<Body>> {
+    let source = request.context.required_header(UNDELETE_SOURCE)?;
+    let id = source.split_once('?').and_then(|(path, query)| {
+        let path = decode_utf8(path)?;
+        let is_here = normalized(&path) == normalized(&request.blob);
+        let id = Query::parse(query).ok()?.get("deletionid")?;
+        SnapshotTime::parse(&id).filter(|_| is_here)
+    });
+    let id = id.ok_or_else(|| {
+        let form = "It has the form PATH?deletionid=ID, with the path of the request.";
+        Failure::header(UNDELETE_SOURCE, source).with("ExtendedErrorDetail", form)
+    })?;
+    let call = move |blobs: &BlobService, r: &Request| blobs.undelete_path(&r.address(), id);
+    let (blob, ticket) = request.change(call).await?;
+    ticket.await?;
+    let mut response = empty(200);
+    put(&mut response, "x-ms-resource-type", resource_type(&blob));
+    Ok(response)
 }
 
 /// Refuses the root directory for an operation that changes which paths there are.
@@ -153,7 +181,7 @@ pub async fn check_access(request: Request) -> Result<Response<Body>> {
     };
     let blob = properties_of(&request)?;
     let access = blob.access.as_ref().ok_or(Error::NotHierarchical)?;
-    let user = request.rights.checked.as_ref();
+    let user = request.rights.user.as_ref();
     if user.is_some_and(|user| !access.allows(user, wanted)) {
         return Err(Error::AuthorizationPermissionMismatch.into());
     }
