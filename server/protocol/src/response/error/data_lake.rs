@@ -61,6 +61,11 @@ const CODES: [(&str, &str, &str); 18] = [
         "There is currently no lease on the resource.",
     ),
     (
+        "LeaseLost",
+        "LeaseLost",
+        "A lease ID was specified, but the lease for the resource has expired.",
+    ),
+    (
         "LeaseNotPresentWithContainerOperation",
         "LeaseNotPresent",
         "There is currently no lease on the resource.",
