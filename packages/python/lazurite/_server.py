@@ -315,9 +315,12 @@ class Lazurite:
             raise LazuriteError("the server does not run: use it in a with block, or call start()")
         url = f"{self._console}{page}"
         data = None if body is None else json.dumps(body).encode()
-        # No proxy: the server answers programs of this machine only. Its certificate may be one that nobody knows.
-        context = ssl._create_unverified_context()
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
+        # No proxy: the server answers programs of this machine only.
+        handlers: List[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
+        if self._scheme == "https":
+            # The certificate may be one that nobody knows.
+            handlers.append(urllib.request.HTTPSHandler(context=ssl._create_unverified_context()))
+        opener = urllib.request.build_opener(*handlers)
         try:
             with opener.open(urllib.request.Request(url, data, method=method), timeout=_ANSWER_SECONDS) as answer:
                 return json.load(answer)
