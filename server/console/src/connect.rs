@@ -21,9 +21,9 @@ pub async fn page(
         @let export = format!("export AZURE_STORAGE_CONNECTION_STRING=\"{connection}\"");
         div.copied { code { (export) } (copy_button(&export)) }
         @if connection.contains(KEY_OMITTED) { p { "Put the key of the account in the place of " code { (KEY_OMITTED) } "." } }
-        @for (title, services) in SNIPPETS {
-            section {
-                h2 { (title) }
+        @for (index, (title, services)) in SNIPPETS.iter().enumerate() {
+            details.language open[index == 0] {
+                summary { h2 { (title) } }
                 div.columns {
                     @for (service, install, snippet) in services {
                         div {
@@ -35,8 +35,8 @@ pub async fn page(
                 }
             }
         }
-        section {
-            h2 { "Rust" }
+        details.language {
+            summary { h2 { "Rust" } }
             p { "The crate " code { "object_store" } " takes no connection string; this reads its parts:" }
             div.copied { pre { code { (RUST) } } (copy_button(RUST)) }
         }

@@ -112,7 +112,7 @@ fn change(by: Option<&Record>) -> Markup {
                 a href=(links::path(&["requests", &by.request_id], &[])) { (by.operation) " " (by.status) }
                 " at " (date::iso8601(by.at)) " from " (client(by))
             },
-            None => "no request that is kept, or one inside a batch",
+            None => "no request that is kept: by this console, inside a batch, or too long ago",
         }
     }
 }
