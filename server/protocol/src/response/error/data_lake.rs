@@ -6,7 +6,7 @@ use crate::response::error::Failure;
 
 /// A code of the Blob service, the code of Data Lake Storage, and its message; `""` for the same
 /// message.
-const CODES: [(&str, &str, &str); 18] = [
+const CODES: [(&str, &str, &str); 19] = [
     (
         "BlobNotFound",
         "PathNotFound",
