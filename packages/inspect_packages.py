@@ -66,6 +66,8 @@ def main() -> None:
                 with tempfile.TemporaryDirectory() as scratch:
                     how = install(path, platform(path), Path(scratch))
             print(f"{path.name}: {path.stat().st_size / 1e6:.1f} MB; {facts}; {how}", flush=True)
+    for path in [path for pattern in ["*.whl", "*.tgz", "*.vsix"] for path in sorted(made.glob(pattern))]:
+        check_links(path)
     for path in sorted(made.glob("*-oci.tar")):
         print(f"{path.name}: {path.stat().st_size / 1e6:.1f} MB; {inspected_image(path)}")
 
@@ -107,17 +109,28 @@ def inspected(path: Path, platform: str) -> str:
 
 
 def program_of(path: Path) -> bytes:
-    names = re.compile(r"(^|.*/)(bin|scripts)/lazurite(\.exe)?$|^lazurite\.exe$")
+    [content] = files_of(path, r"(^|.*/)(bin|scripts)/lazurite(\.exe)?$|^lazurite\.exe$").values()
+    return content
+
+
+def files_of(path: Path, names: str) -> "dict[str, bytes]":
+    """The files of a package whose names match."""
     if path.suffix in [".whl", ".zip", ".vsix"]:
         with zipfile.ZipFile(path) as archive:
-            [name] = [name for name in archive.namelist() if names.match(name)]
-            return archive.read(name)
+            return {name: archive.read(name) for name in archive.namelist() if re.match(names, name)}
     archive = path.read_bytes()
     if path.suffix == ".deb":
         archive = subprocess.run(["dpkg-deb", "--fsys-tarfile", path], check=True, stdout=subprocess.PIPE).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
-        [entry] = [entry for entry in opened.getmembers() if names.match(entry.name)]
-        return opened.extractfile(entry).read()
+        found = [entry for entry in opened.getmembers() if re.match(names, entry.name)]
+        return {entry.name: opened.extractfile(entry).read() for entry in found}
+
+
+def check_links(path: Path) -> None:
+    """A page in a package lies in no directory of the repository: its links have whole addresses."""
+    for name, content in files_of(path, r".*(\.md|/METADATA)$").items():
+        relative = re.findall(r"\]\((?![a-z]+:|#)([^)]*)\)", content.decode())
+        assert not relative, f"{name} in {path.name} links to {relative}"
 
 
 def run(*words: object, **options: object) -> str:

@@ -197,6 +197,8 @@ pub enum Error {
         "The lease ID matched, but the lease has been broken explicitly and cannot be renewed."
     )]
     LeaseIsBrokenAndCannotBeRenewed,
+    #[error("A lease ID was specified, but the lease for the blob/container has expired.")]
+    LeaseLost,
     #[error("There is currently no lease on the blob.")]
     LeaseNotPresentWithBlobOperation,
     #[error("There is currently no lease on the container.")]

@@ -295,6 +295,9 @@ impl Lease {
             (Some(_), Leased::Container) if self.is_locked(now) => {
                 Err(Error::LeaseIdMismatchWithContainerOperation)
             }
+            // The lease was broken or has expired. Source: a recorded answer of the hosted service,
+            // and the tests of Hadoop's ABFS driver.
+            (Some(held), _) if held.id == given => Err(Error::LeaseLost),
             (_, Leased::Blob) => Err(Error::LeaseNotPresentWithBlobOperation),
             (_, Leased::Container) => Err(Error::LeaseNotPresentWithContainerOperation),
         }

@@ -2,6 +2,8 @@
 
 import functools
 import json
+import posixpath
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -46,12 +48,23 @@ def compiled(release: Release) -> "tuple[dict, dict[str, tuple[bytes, int]]]":
     texts = {
         "package.json": json_bytes(extension),
         "readme.md": (source / "README.md").read_bytes(),
-        "changelog.md": (ROOT / "server/CHANGELOG.md").read_bytes(),
+        "changelog.md": linked(release, "server", (ROOT / "server/CHANGELOG.md").read_text()).encode(),
         "LICENSE.txt": release.license,
         "icon.png": (source / "icon.png").read_bytes(),
     }
     texts |= {f"out/{path.name}": path.read_bytes() for path in sorted((source / "out").iterdir())}
     return extension, {f"extension/{name}": (content, 0o644) for name, content in texts.items()}
+
+
+def linked(release: Release, directory: str, text: str) -> str:
+    """Markdown of a directory of the repository, whose links lead into the repository on the web; without an address, nowhere."""
+
+    def link(found: "re.Match[str]") -> str:
+        if release.repository is None:
+            return found[1]
+        return f"[{found[1]}]({release.repository}/blob/v{release.version}/{posixpath.normpath(f'{directory}/{found[2]}')})"
+
+    return re.sub(r"\[([^\]]*)\]\((?![a-z]+:|#)([^)]*)\)", link, text)
 
 
 def vsix_manifests(extension: dict, target: "str | None") -> "dict[str, tuple[bytes, int]]":

@@ -10,6 +10,7 @@ mod design_check;
 mod doctor;
 mod entity;
 mod faults;
+mod grid;
 mod guide;
 mod health;
 mod list;
@@ -208,7 +209,7 @@ impl Command {
                 allow_writes,
                 store,
             } => mcp::run(store.client()?, *allow_writes),
-            Command::Service { action } => service::run(action),
+            Command::Service { action, output } => service::run(action, output.json),
             Command::Shim { action, output } => match action {
                 ShimAction::Install { directory } => {
                     shim::install(directory.as_deref(), output.json)

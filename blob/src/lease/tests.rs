@@ -170,17 +170,17 @@ fn lease_operations_meet_the_table() {
 #[test]
 fn other_operations_meet_the_table() {
     let (missing, absent) = ("LeaseIdMissing", "LeaseNotPresentWithBlobOperation");
-    let mismatch = "LeaseIdMismatchWithBlobOperation";
+    let (mismatch, lost) = ("LeaseIdMismatchWithBlobOperation", "LeaseLost");
     let rows = [
         ("write", None, ["ok", missing, missing, "ok", "ok"]),
-        ("write", Some(A), [absent, "ok", "ok", absent, absent]),
+        ("write", Some(A), [absent, "ok", "ok", lost, lost]),
         (
             "write",
             Some(B),
             [absent, mismatch, mismatch, absent, absent],
         ),
         ("read", None, ["ok", "ok", "ok", "ok", "ok"]),
-        ("read", Some(A), [absent, "ok", "ok", absent, absent]),
+        ("read", Some(A), [absent, "ok", "ok", lost, lost]),
         (
             "read",
             Some(B),

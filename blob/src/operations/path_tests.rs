@@ -305,6 +305,18 @@ fn a_rename_onto_something_replaces_it_or_moves_into_it() {
     );
     store.rename_with("a", "empty", &legacy).unwrap();
     assert_eq!(store.all_paths(), ["b/", "b/2", "empty/", "empty/1"]);
+    let new = RenamePath {
+        conditions: only_if_missing(),
+        ..RenamePath::default()
+    };
+    assert_err!(
+        store.rename_with("empty", "b", &new),
+        Error::BlobAlreadyExists
+    );
+    assert_err!(
+        store.rename_with("b/2", "empty", &new),
+        Error::BlobAlreadyExists
+    );
     store.rename("empty", "b").unwrap();
     assert_eq!(store.all_paths(), ["b/", "b/2", "b/empty/", "b/empty/1"]);
     let new = RenamePath {

@@ -68,13 +68,16 @@ impl BlobService {
         from.check_hierarchical()?;
         let mut blob = from.current().cloned().ok_or(Error::SourcePathNotFound)?;
         from.check_renamed(&to)?;
+        to.check(condition, &request.conditions, WriteKind::Create)?;
         if let (RenameMode::Posix, true, true) =
             (request.mode, blob.is_directory(), to.is_directory())
         {
             let inside = inside(source.blob, destination.blob);
             drop((from, to));
+            // The conditions are on the destination that the request names.
             let request = RenamePath {
                 mode: RenameMode::Legacy,
+                conditions: Conditions::default(),
                 ..request.clone()
             };
             let destination = BlobAddress {
@@ -87,7 +90,6 @@ impl BlobService {
             return Err(Error::InvalidSourceOrDestinationResourceType);
         }
         from.check_source(&request.source_conditions)?;
-        to.check(condition, &request.conditions, WriteKind::Create)?;
         if let Some(metadata) = &request.metadata {
             blob.metadata.clone_from(metadata);
         }

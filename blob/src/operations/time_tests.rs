@@ -75,10 +75,7 @@ fn a_lease_that_ends_before_the_write_does_not_admit_it() {
     };
     let (in_time, late) = (request(), request());
     assert!(store.put_with("name", in_time, at(14)).is_ok());
-    assert_err!(
-        store.put_with("name", late, at(16)),
-        Error::LeaseNotPresentWithBlobOperation
-    );
+    assert_err!(store.put_with("name", late, at(16)), Error::LeaseLost);
 }
 
 #[test]

@@ -2,12 +2,17 @@ import type { Fork, Lazurite, StartOptions, Store } from "./index.js";
 
 export interface FixtureOptions extends Pick<StartOptions, "args" | "program" | "timeout"> {
   /**
-   * `account` (default): one server for the file and an account for each test. `fork`: one server for the file and a fork of its store
-   * for each test. `server`: a server for each test, whose account is `devstoreaccount1`.
+   * `fork` (default): one server for the file and a fork of its store for each test. `account`: one server for the file and an account for
+   * each test. `server`: a server for each test, whose account is `devstoreaccount1`.
    */
-  isolation?: "account" | "fork" | "server";
+  isolation?: "fork" | "account" | "server";
   /** With isolation by fork: fills the store with which each fork begins, once. */
   seed?: (server: Lazurite) => Promise<void> | void;
+  /**
+   * With isolation by fork: seconds, up to 3600, for which the stores of failed tests are kept after the tests of the file, or until its next
+   * run. Left out: 900, and 0 where `CI` is set.
+   */
+  keepFailed?: number;
 }
 
 /** The store of the test that runs. Its properties are there inside a test only. */

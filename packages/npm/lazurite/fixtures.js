@@ -1,8 +1,10 @@
 "use strict";
-// A store for each test. Accounts of one server are handed out, because nothing has to be started between tests then. With isolation by
-// fork, each test has a fork of one store, which is filled once.
+// A store for each test: a fork of one store, which may be filled once. The store of a failed test stays for a while, and its report leads
+// there. With isolation by account, accounts of one server are handed out.
 
-const { Fork, Lazurite } = require("./index.js");
+const { randomBytes } = require("node:crypto");
+const { FORK_LIFETIME_SECONDS, Fork, Lazurite } = require("./index.js");
+const keeper = require("./keeper.js");
 const report = require("./report.js");
 
 // The way in which `await using` ends a fork.
@@ -14,37 +16,62 @@ const SEED = "lazurite-seed";
 // How many tests one server serves. Every account takes some memory of the server.
 const ACCOUNTS_OF_SERVER = 256;
 
+// Seconds for which the stores of failed tests are kept after the tests, and the number of tests whose stores are kept.
+const KEEP_SECONDS = 900;
+const KEPT_MAX = 50;
+// Most characters of the name of a fork.
+const FORK_NAME_MAX = 40;
+
 const ONE_AT_A_TIME =
   "useLazurite serves one test at a time, and another test still runs: run the tests without concurrency, or make a fork in each test " +
   "with fork() of a server from Lazurite.start().";
+
+/** A name for the fork of a test, which no other test has. */
+function forkName(test) {
+  const word = test.toLowerCase().replace(/[^a-z0-9]+/g, "-").slice(0, FORK_NAME_MAX - 9).replace(/^-|-$/g, "");
+  return `${word || "test"}-${randomBytes(4).toString("hex")}`;
+}
 
 /** Servers, and the accounts that no test has had. */
 class Pool {
   #options;
   #isolation;
   #seed;
+  #keepSeconds;
+  // The file that says what is kept of these tests, once a test has begun.
+  #marker;
+  // Number of failed tests whose forks are kept.
+  #kept = 0;
   #servers = [];
   #unused = [];
   // The start of the server of the forks, and of a server of further accounts. Concurrent takes await the same promise.
   #forForks;
   #forAccounts;
 
-  constructor({ isolation = "account", seed, ...options } = {}) {
+  constructor({ isolation = "fork", seed, keepFailed = process.env.CI ? 0 : KEEP_SECONDS, ...options } = {}) {
     if (!["account", "fork", "server"].includes(isolation)) {
       throw new Error(`isolation is "account", "fork" or "server", not ${JSON.stringify(isolation)}`);
     }
     if (seed !== undefined && isolation !== "fork") throw new Error('a seed needs isolation "fork"');
+    if (!(keepFailed >= 0 && keepFailed <= FORK_LIFETIME_SECONDS)) {
+      throw new Error(`keepFailed is a number of seconds up to ${FORK_LIFETIME_SECONDS}, not ${JSON.stringify(keepFailed)}`);
+    }
+    this.#keepSeconds = keepFailed;
     this.#isolation = isolation;
     this.#seed = seed;
     this.#options = options;
   }
 
-  /** An empty store, or a fork of the seeded store. If the seed fails, this call and all later ones are rejected with its error. */
-  async take() {
+  /**
+   * A fork of the seeded store, or an empty one. `test` is the name of the test, and `file` the file that it is in. If the seed fails, this
+   * call and all later ones are rejected with its error.
+   */
+  async take(test = "", file = "") {
     if (this.#isolation === "fork") {
+      if (this.#marker === undefined) keeper.endEarlier((this.#marker = keeper.markerOf(file)));
       this.#forForks ??= this.#startForForks();
       const server = await this.#forForks;
-      return server.fork(SEED);
+      return server.fork(SEED, forkName(test));
     }
     if (this.#isolation === "server") return this.#start(this.#options);
     while (this.#unused.length === 0) {
@@ -74,8 +101,8 @@ class Pool {
   }
 
   /**
-   * Ends the store of a test: releases a fork, which may be gone already, and stops a server of one test. Returns a report of what happened
-   * in a fork, if the test has failed.
+   * Ends the store of a test: releases a fork, which may be gone already, and stops a server of one test. If the test has failed, keeps its
+   * fork, unless many are kept already, and returns a report of what happened in it.
    */
   async giveBack(store, hasFailed) {
     if (store instanceof Lazurite) {
@@ -83,8 +110,10 @@ class Pool {
       await store.stop();
     }
     if (!(store instanceof Fork)) return undefined;
-    const text = hasFailed ? await report.ofFork(store) : undefined;
-    await store[DISPOSE]();
+    const isKept = hasFailed && this.#keepSeconds > 0 && this.#kept < KEPT_MAX;
+    const text = hasFailed ? await report.ofFork(store, isKept ? this.#keepSeconds : 0) : undefined;
+    if (isKept) this.#kept += 1;
+    else await store[DISPOSE]();
     return text;
   }
 
@@ -93,6 +122,12 @@ class Pool {
     this.#servers = [];
     this.#unused = [];
     this.#forForks = undefined;
+    if (this.#kept > 0) {
+      this.#kept = 0;
+      const pipes = servers.map((server) => server.handOver());
+      keeper.keep(pipes, this.#marker, this.#keepSeconds);
+      for (const pipe of pipes) pipe.destroy();
+    }
     await Promise.all(servers.map((server) => server.stop()));
   }
 }
@@ -121,7 +156,7 @@ class RunningTests {
     const entry = { context, store: undefined };
     this.#taken.push(entry);
     try {
-      entry.store = await this.#pool.take();
+      entry.store = await this.#pool.take(this.#runner.nameOf(context), this.#runner.fileOf(context));
     } catch (error) {
       this.#remove(entry);
       throw error;
@@ -153,9 +188,18 @@ class RunningTests {
  * - `show(text, context)`: shows the report of a failed test.
  * - `isSubtest(context, outer)`: whether a test is part of another that runs.
  * - `hasEnded(context)`: whether the test has ended.
+ * - `nameOf(context)`, `fileOf(context)`: the name of the test, and the file that it is in.
  */
 function useLazuriteWith(hooks) {
-  const runner = { hasFailed: () => false, show: () => {}, isSubtest: () => false, hasEnded: () => false, ...hooks };
+  const defaults = {
+    hasFailed: () => false,
+    show: () => {},
+    isSubtest: () => false,
+    hasEnded: () => false,
+    nameOf: () => "",
+    fileOf: () => process.argv[1] ?? "",
+  };
+  const runner = { ...defaults, ...hooks };
   return function useLazurite(options) {
     const pool = new Pool(options);
     const tests = new RunningTests(runner, pool);

@@ -41,6 +41,10 @@ export interface Diff {
 export class Fork extends Store {
   private constructor();
   readonly name: string;
+  /** The page of the console that shows the fork. */
+  readonly consoleUrl: string;
+  /** The page of the console with the requests to the fork. */
+  readonly requestsUrl: string;
   /** Ends the fork, with everything in it. Rejected with an error whose `code` is `ForkNotFound` if it has ended already. */
   release(): Promise<void>;
   /** What differs from the snapshot that the fork began as, or from the store of the server. Lists up to 1000 changes by default. */

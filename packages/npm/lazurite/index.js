@@ -16,6 +16,8 @@ const DEVELOPMENT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVEr
 const POLL_MILLISECONDS = 5;
 const STOP_MILLISECONDS = 10_000;
 const ANSWER_MILLISECONDS = 60_000;
+// How long a fork lives without requests, if no flag says otherwise: longer than a debugger stops a test, and than failed tests are kept.
+const FORK_LIFETIME_SECONDS = 3600;
 // Most requests of a fork in one list: as many as a server keeps, if no flag says otherwise.
 const REQUESTS_MAX = 2000;
 
@@ -42,6 +44,9 @@ class Fork extends Store {
   constructor(name, origin, ports, scheme, ask) {
     super(`${origin.accountName}--${name}`, origin.accountKey, ports, scheme);
     this.name = name;
+    const page = (path) => new URL(`/_lazurite/${path}`, this.blobEndpoint).href;
+    this.consoleUrl = page(`blobs/${this.accountName}`);
+    this.requestsUrl = page(`requests?filter=${encodeURIComponent(`/${this.accountName}`)}`);
     this.#ask = ask;
   }
 
@@ -84,6 +89,7 @@ class Fork extends Store {
 /** A running server. Its own properties are those of its first account. */
 class Lazurite extends Store {
   #child;
+  #isHandedOver = false;
   #stores;
   #keepsNothing;
   #ports;
@@ -107,6 +113,7 @@ class Lazurite extends Store {
     try {
       const portFile = path.join(scratch, "ports.json");
       const words = ["--port", String(port), "--port-file", portFile, "--silent", "--until-stdin-ends"];
+      words.push("--fork-lifetime", String(FORK_LIFETIME_SECONDS));
       words.push(...(location === undefined ? ["--inMemoryPersistence"] : ["--location", location]), ...args);
       const child = spawn(program, words, { stdio: ["pipe", "ignore", "pipe"], env: environment(accounts, keys) });
       const ports = await ready(child, portFile, timeout);
@@ -167,7 +174,7 @@ class Lazurite extends Store {
   /** Stops the server. A store in a directory is closed; one in memory is just gone. */
   async stop() {
     const child = this.#child;
-    if (child.exitCode !== null || child.signalCode !== null) return;
+    if (this.#isHandedOver || child.exitCode !== null || child.signalCode !== null) return;
     child.ref();
     const ended = new Promise((resolve) => child.once("exit", resolve));
     // Nothing outlives a server in memory, so it need not wait for idle connections of clients.
@@ -176,6 +183,12 @@ class Lazurite extends Store {
     const late = setTimeout(() => child.kill("SIGKILL"), STOP_MILLISECONDS);
     await ended;
     clearTimeout(late);
+  }
+
+  /** The pipe that keeps the server alive: it runs as long as any process holds it, and `stop` does nothing any more. For fixtures only. */
+  handOver() {
+    this.#isHandedOver = true;
+    return this.#child.stdin;
   }
 
   async [Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose")]() {
@@ -251,4 +264,4 @@ async function ready(child, portFile, timeout) {
   }
 }
 
-module.exports = { Fork, Lazurite, Store, programPath };
+module.exports = { FORK_LIFETIME_SECONDS, Fork, Lazurite, Store, programPath };

@@ -9,6 +9,7 @@ module.exports = {
     afterAll: after,
     hasFailed: (context) => context.passed === false,
     isSubtest: (context, outer) => context.fullName?.startsWith(`${outer.fullName} > `) ?? false,
+    nameOf: (context) => context.name,
     hasEnded: (context) => context.signal.aborted,
     show: (text, context) => text.split("\n").forEach((line) => context.diagnostic(line)),
   }),

@@ -22,12 +22,22 @@ function changeLines({ count, truncated, changes }) {
   return truncated ? [...lines, `${count} changes in all`] : lines;
 }
 
-/** The requests to a fork and its changes. A report that cannot be made says so: it must not hide why the test has failed. */
-async function ofFork(fork) {
+/** The links to the console, which work as long as the server is kept. */
+function places(fork, seconds) {
+  const duration = seconds >= 120 ? `${Math.floor(seconds / 60)} minutes` : `${seconds} seconds`;
+  return `Store in Lazurite: ${fork.consoleUrl}\nRequests:          ${fork.requestsUrl}\nKept until the next run, for ${duration} at most.\n`;
+}
+
+/**
+ * The requests to a fork and its changes, with links if it is kept for some seconds. A report that cannot be made says so: it must not hide
+ * why the test has failed.
+ */
+async function ofFork(fork, seconds) {
   try {
     const lines = [requestLines(await fork.requests()), changeLines(await fork.diff(CHANGES_MAX))];
     const [requests, changes] = lines.map((all) => (all.length === 0 ? ["none"] : all).join("\n"));
-    return `Requests to Lazurite:\n${requests}\nChanges of the store in Lazurite:\n${changes}`;
+    const links = seconds > 0 ? places(fork, seconds) : "";
+    return `${links}Requests to Lazurite:\n${requests}\nChanges of the store in Lazurite:\n${changes}`;
   } catch (error) {
     return `Lazurite: ${error.message}`;
   }

@@ -36,8 +36,8 @@ for (const number of [1, 2, 3]) {
   test(`every test has an empty store (${number})`, () => createEverything(lazurite.connectionString));
 }
 
-describe("with isolation by fork", () => {
-  const fork = useLazurite({ isolation: "fork", seed: (server) => createEverything(server.connectionString) });
+describe("with a seed", () => {
+  const fork = useLazurite({ seed: (server) => createEverything(server.connectionString) });
 
   for (const number of [1, 2]) {
     test(`every test has a fork of the seed (${number})`, async () => {
@@ -51,27 +51,70 @@ describe("with isolation by fork", () => {
 });
 
 /** Runs a file of tests in a process of its own. Each file has a name of its own, because files run at the same time. */
-function runTests(name, code) {
+function runTests(name, code, more = {}) {
   const file = path.join(process.cwd(), `${name}.js`);
   fs.writeFileSync(file, code);
-  const { NODE_TEST_CONTEXT, ...env } = process.env;
+  const { NODE_TEST_CONTEXT, ...env } = { ...process.env, CI: "true", ...more };
   const { status, stdout } = spawnSync(process.execPath, ["--test", "--test-reporter=tap", file], { encoding: "utf8", env });
   fs.rmSync(file);
   return { status, stdout };
 }
 
-test("a failed test with a fork reports its requests and its changes", () => {
-  const { status, stdout } = runTests("failing", `
+const FAILING = `
     const { test } = require("node:test");
-    const lazurite = require("lazurite/node-test").useLazurite({ isolation: "fork" });
-    test("fails", async () => {
-      const { BlobServiceClient } = require("@azure/storage-blob");
-      await BlobServiceClient.fromConnectionString(lazurite.connectionString).getContainerClient("photos").create();
-      throw new Error("on purpose");
-    });`);
+    const { useLazurite } = require("lazurite/node-test");
+    for (const lazurite of [useLazurite()]) {
+      test("Fails on purpose", async () => {
+        const { BlobServiceClient } = require("@azure/storage-blob");
+        await BlobServiceClient.fromConnectionString(lazurite.connectionString).getContainerClient("photos").create();
+        if (process.env.PASSES !== "yes") throw new Error("on purpose");
+      });
+    }`;
+
+test("a failed test reports its requests and changes, and a link to its store that works until the next run", async () => {
+  const first = runTests("failing", FAILING, { CI: "" });
+  assert.equal(first.status, 1, first.stdout);
+  assert.match(first.stdout, /201 PUT \/devstoreaccount1--fails-on-purpose-\S+\/photos\S*  CreateContainer/);
+  assert.match(first.stdout, /\+ container photos/);
+  const [store, requests] = first.stdout.match(/http:\S+/g);
+  assert.match(await (await fetch(store)).text(), /photos/);
+  assert.match(await (await fetch(requests)).text(), /CreateContainer/);
+  assert.equal(runTests("failing", FAILING, { PASSES: "yes" }).status, 0);
+  for (const deadline = Date.now() + 60_000; ; ) {
+    if (await fetch(store).then(() => false, () => true)) break;
+    assert.ok(Date.now() < deadline, "the server of the failed test still runs");
+  }
+});
+
+test("where CI is set, nothing is kept of a failed test", () => {
+  const { status, stdout } = runTests("failing-in-ci", FAILING, { CI: "true" });
   assert.equal(status, 1, stdout);
-  assert.match(stdout, /201 PUT \/devstoreaccount1--\S+\/photos\S*  CreateContainer/);
   assert.match(stdout, /\+ container photos/);
+  assert.doesNotMatch(stdout, /Kept until/);
+});
+
+test("the hooks of Jest find the failure in the state of its runner", async (context) => {
+  const runner = {};
+  const names = ["beforeEach", "afterEach", "afterAll"];
+  const globals = { ...Object.fromEntries(names.map((name) => [name, (hook) => (runner[name] = hook)])), expect: { getState: () => ({ currentTestName: "it", testPath: "it.js" }) } };
+  const state = Symbol("JEST_STATE_SYMBOL");
+  Object.assign(globalThis, globals, { [state]: { currentlyRunningTest: { errors: [] } } });
+  const shown = context.mock.method(console, "error", () => {});
+  const current = require("lazurite/jest").useLazurite({ keepFailed: 0 });
+  for (const errors of [[], [new Error("on purpose")]]) {
+    globalThis[state].currentlyRunningTest.errors = errors;
+    await runner.beforeEach();
+    await createEverything(current.connectionString);
+    await runner.afterEach();
+    assert.equal(shown.mock.callCount(), errors.length);
+  }
+  assert.match(shown.mock.calls[0].arguments[0], /\+ container same/);
+  await runner.afterAll();
+  for (const name of [...names, "expect", state]) delete globalThis[name];
+});
+
+test("a wrong time for failed tests is refused", () => {
+  assert.throws(() => new Pool({ keepFailed: "long" }), /keepFailed is a number of seconds up to 3600, not "long"/);
 });
 
 test("tests that run at once are refused", () => {

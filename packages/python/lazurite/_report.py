@@ -11,6 +11,15 @@ _SIGNS = {"created": "+", "deleted": "-", "changed": "~"}
 _NAMES = ("container", "blob", "snapshot", "versionId", "queue", "messageId", "table", "partitionKey", "rowKey")
 
 
+def places(store: str, requests: str, seconds: int) -> str:
+    """The links to the console, which work as long as the server is kept."""
+    return f"Store:    {store}\nRequests: {requests}\nKept until the next run, for {_duration(seconds)} at most."
+
+
+def _duration(seconds: int) -> str:
+    return f"{seconds // 60} minutes" if seconds >= 120 else f"{seconds} seconds"
+
+
 def requests(all_requests: List[Dict[str, Any]]) -> str:
     """A line for each request: status, method, target, operation, and the code of a refusal."""
     shown = all_requests[-REQUESTS_MAX:]

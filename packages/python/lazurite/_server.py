@@ -12,7 +12,7 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Dict, List, Optional, Sequence, Type, Union
+from typing import IO, Any, Dict, List, Optional, Sequence, Type, Union
 
 from ._program import find_program
 
@@ -26,6 +26,10 @@ _STOP_SECONDS = 10.0
 
 #: How long the server may take for an answer about its state.
 _ANSWER_SECONDS = 60.0
+
+
+#: How long a fork lives without requests, if no flag says otherwise: longer than a debugger stops a test, and than failed tests are kept.
+FORK_LIFETIME_SECONDS = 3600
 
 
 #: Most requests of a fork in one list: as many as a server keeps, if no flag says otherwise.
@@ -78,6 +82,16 @@ class Fork(Store):
     def release(self) -> None:
         """Ends the fork, with everything in it. Raises LazuriteError with the code `ForkNotFound` if it has ended already."""
         self._server._ask("DELETE", f"state/forks/{self.name}")
+
+    @property
+    def console_url(self) -> str:
+        """The page of the console that shows the fork."""
+        return f"{self._server._console}blobs/{self.account_name}"
+
+    @property
+    def requests_url(self) -> str:
+        """The page of the console with the requests to the fork."""
+        return f"{self._server._console}requests?filter={urllib.parse.quote(f'/{self.account_name}', '')}"
 
     def diff(self, limit: int = 1000) -> Dict[str, Any]:
         """What differs from the snapshot that the fork began as, or from the store of the server: `GET /_lazurite/state/diff`."""
@@ -199,6 +213,16 @@ class Lazurite:
             process.kill()
             process.wait()
 
+    def _hand_over(self) -> IO[bytes]:
+        """The pipe that keeps the server alive: the server runs as long as any process holds it, and is no longer this object's."""
+        process, self._process = self._process, None
+        self._stores = {}
+        if process is None or process.stdin is None:
+            raise LazuriteError("the server does not run")
+        # Not awaited, which would be a warning.
+        process.returncode = 0
+        return process.stdin
+
     def fork(self, source: Optional[str] = None, name: Optional[str] = None) -> Fork:
         """Makes a fork of the store, or of the snapshot `source`. Without a name it has a random one."""
         body = {"from": source, "name": name, "account": self._first.account_name}
@@ -281,15 +305,22 @@ class Lazurite:
     def _host(self) -> str:
         return "localhost" if self._scheme == "https" else "127.0.0.1"
 
+    @property
+    def _console(self) -> str:
+        return f"{self._scheme}://{self._host}:{self._ports['blob']}/_lazurite/"
+
     def _ask(self, method: str, page: str, body: Optional[Dict[str, Any]] = None) -> Any:
         """The JSON that a page of the server answers. Raises LazuriteError with the reason of a refusal."""
         if not self._stores:
             raise LazuriteError("the server does not run: use it in a with block, or call start()")
-        url = f"{self._scheme}://{self._host}:{self._ports['blob']}/_lazurite/{page}"
+        url = f"{self._console}{page}"
         data = None if body is None else json.dumps(body).encode()
-        # No proxy: the server answers programs of this machine only. Its certificate may be one that nobody knows.
-        context = ssl._create_unverified_context()
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
+        # No proxy: the server answers programs of this machine only.
+        handlers: List[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
+        if self._scheme == "https":
+            # The certificate may be one that nobody knows.
+            handlers.append(urllib.request.HTTPSHandler(context=ssl._create_unverified_context()))
+        opener = urllib.request.build_opener(*handlers)
         try:
             with opener.open(urllib.request.Request(url, data, method=method), timeout=_ANSWER_SECONDS) as answer:
                 return json.load(answer)
@@ -303,7 +334,7 @@ class Lazurite:
 
     def _command(self, ports_path: Path) -> List[str]:
         command = [self._program or find_program(), "--port", str(self._port), "--port-file", str(ports_path)]
-        command += ["--silent", "--until-stdin-ends"]
+        command += ["--silent", "--until-stdin-ends", "--fork-lifetime", str(FORK_LIFETIME_SECONDS)]
         if self._location is None:
             command.append("--inMemoryPersistence")
         else:

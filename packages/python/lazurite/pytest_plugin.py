@@ -1,15 +1,19 @@
 """Fixtures for pytest: a store for each test.
 
-Accounts of one server are handed out to tests, because nothing has to be started then. When all are taken, the next server starts. With
-isolation by fork, each test has a fork of one store, which a suite fills once.
+Each test has a fork of one store, which a suite may fill once. The store of a failed test stays for a while, and its report leads there.
+With isolation by account, accounts of one server are handed out to tests. When all are taken, the next server starts.
 """
 
-from typing import Any, Dict, Iterator, List, Union
+import os
+import re
+import secrets
+from pathlib import Path
+from typing import Any, Iterator, List, Set, Tuple, Union
 
 import pytest
 
-from . import _report
-from ._server import Fork, Lazurite, LazuriteError, Store
+from . import _keeper, _report
+from ._server import FORK_LIFETIME_SECONDS, Fork, Lazurite, LazuriteError, Store
 
 #: How many tests one server serves. Every account takes some memory of the server.
 _ACCOUNTS_OF_SERVER = 256
@@ -18,11 +22,22 @@ _ACCOUNTS_OF_SERVER = 256
 #: The snapshot that the forks of a session begin as.
 _SEED = "lazurite-seed"
 
+#: Seconds for which the stores of failed tests are kept after the tests.
+_KEEP_SECONDS = 900
+#: Number of failed tests whose stores are kept.
+_KEPT_MAX = 50
+#: Maximum length of the name of a fork.
+_FORK_NAME_MAX = 40
+
 
 class _Pool:
     """Servers of this session, and the accounts that no test has had."""
 
-    def __init__(self, arguments: List[str], is_for_forks: bool) -> None:
+    def __init__(self, arguments: List[str], is_for_forks: bool, marker: Path, keep_seconds: int) -> None:
+        self.keep_seconds = keep_seconds
+        #: Names of the forks of failed tests.
+        self.kept: Set[str] = set()
+        self._marker = marker
         self._is_for_forks = is_for_forks
         self._arguments = arguments
         self._servers: List[Lazurite] = []
@@ -38,9 +53,18 @@ class _Pool:
             self._start()
         return self._unused.pop()
 
+    def keeps(self, fork: Fork) -> bool:
+        """Keeps the fork of a failed test, unless many are kept already. Returns whether it is kept."""
+        if self.keep_seconds > 0 and len(self.kept) < _KEPT_MAX:
+            self.kept.add(fork.name)
+        return fork.name in self.kept
+
     def stop(self) -> None:
         for server in self._servers:
-            server.stop()
+            if self.kept:
+                _keeper.keep(server, self._marker, self.keep_seconds)
+            else:
+                server.stop()
 
     def _start(self) -> None:
         if self._is_for_forks:
@@ -54,15 +78,41 @@ class _Pool:
         self._unused = [server.account(name) for name in reversed(names)]
 
 
+#: The fork of a test, for its report.
+_FORK = pytest.StashKey[Tuple[_Pool, Fork]]()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addini("lazurite_isolation", "account: one server, an account for each test; fork: one server, a fork for each test; server: a server for each test", default="account")
+    parser.addini("lazurite_isolation", "fork: one server, a fork for each test; account: one server, an account for each test; server: a server for each test", default="fork")
+    parser.addini("lazurite_keep_failed", "seconds for which the stores of failed tests are kept after the tests; by default 900, and 0 where CI is set", default="")
     parser.addini("lazurite_arguments", "further flags of Lazurite", type="args", default=[])
 
 
+def _keep_seconds(config: pytest.Config) -> int:
+    chosen = config.getini("lazurite_keep_failed")
+    if not chosen:
+        return 0 if os.environ.get("CI") else _KEEP_SECONDS
+    if not chosen.isdecimal() or int(chosen) > FORK_LIFETIME_SECONDS:
+        raise pytest.UsageError(f"lazurite_keep_failed is a number of seconds up to {FORK_LIFETIME_SECONDS}, not {chosen!r}")
+    return int(chosen)
+
+
+def _fork_name(test: str) -> str:
+    """A name for the fork of a test, which no other test has."""
+    word = re.sub("[^a-z0-9]+", "-", test.lower()).strip("-")[: _FORK_NAME_MAX - 9].strip("-")
+    return f"{word or 'test'}-{secrets.token_hex(4)}"
+
+
 @pytest.fixture(scope="session")
-def _lazurite_pool(pytestconfig: pytest.Config) -> Iterator[_Pool]:
+def _lazurite_pool(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Pool]:
     is_for_forks = pytestconfig.getini("lazurite_isolation") == "fork"
-    pool = _Pool(list(pytestconfig.getini("lazurite_arguments")), is_for_forks)
+    cache = getattr(pytestconfig, "cache", None)
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
+    # Without pytest's cache, a later run does not find what this one keeps.
+    directory = cache.mkdir("lazurite") if cache is not None else tmp_path_factory.mktemp("lazurite")
+    marker = directory / f"kept-{worker}"
+    _keeper.end(marker)
+    pool = _Pool(list(pytestconfig.getini("lazurite_arguments")), is_for_forks, marker, _keep_seconds(pytestconfig))
     yield pool
     pool.stop()
 
@@ -94,8 +144,13 @@ def lazurite(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -> Ite
     elif isolation == "fork":
         snapshot: str = request.getfixturevalue("_lazurite_snapshot")
         server: Lazurite = request.getfixturevalue("lazurite_server")
-        with server.fork(snapshot) as fork:
-            yield fork
+        pool = request.getfixturevalue("_lazurite_pool")
+        fork = server.fork(snapshot, _fork_name(request.node.name))
+        request.node.stash[_FORK] = (pool, fork)
+        yield fork
+        if fork.name not in pool.kept:
+            with fork:
+                pass
     elif isolation == "server":
         with Lazurite(arguments=list(pytestconfig.getini("lazurite_arguments"))) as own_server:
             yield own_server
@@ -111,14 +166,16 @@ def lazurite_connection_string(lazurite: Union[Store, Lazurite]) -> str:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Adds the requests of a failed test and the changes of its fork to the report."""
+    """Adds the requests of a failed test, the changes of its fork and links to both to the report."""
     outcome: Any = yield
     report: pytest.TestReport = outcome.get_result()
-    arguments: Dict[str, Any] = getattr(item, "funcargs", {})
-    fork = arguments.get("lazurite")
-    if report.when != "call" or not report.failed or not isinstance(fork, Fork):
+    kept = item.stash.get(_FORK, None)
+    if report.when == "teardown" or not report.failed or kept is None:
         return
+    pool, fork = kept
     try:
+        if pool.keeps(fork):
+            report.sections.append(("Lazurite", _report.places(fork.console_url, fork.requests_url, pool.keep_seconds)))
         report.sections.append(("Requests to Lazurite", _report.requests(fork.requests())))
         report.sections.append(("Changes of the store in Lazurite", _report.changes(fork.diff(_report.CHANGES_MAX))))
     except LazuriteError as error:

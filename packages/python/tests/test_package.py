@@ -2,13 +2,14 @@
 
 import http.client
 import os
+import re
 import subprocess
 import sys
 import time
 import urllib.parse
+import urllib.request
 
 import pytest
-from azure.core.exceptions import HttpResponseError
 from azure.data.tables import TableServiceClient
 from azure.storage.blob import BlobServiceClient
 from azure.storage.queue import QueueServiceClient
@@ -31,14 +32,34 @@ def containers(connection_string: str) -> "list[str]":
 @pytest.mark.parametrize("number", range(3))
 def test_every_test_has_an_empty_store(number: int, lazurite, lazurite_connection_string: str) -> None:
     assert lazurite.connection_string == lazurite_connection_string
+    assert lazurite.account_name.startswith("devstoreaccount1--test-every-test")
     create_everything(lazurite_connection_string)
 
 
-def test_a_store_is_not_open_to_the_key_of_another(lazurite, lazurite_server: Lazurite) -> None:
+_ACCOUNT_TESTS = """
+import pytest
+from azure.core.exceptions import HttpResponseError
+from test_package import containers, create_everything
+
+@pytest.mark.parametrize("number", range(3))
+def test_store(number, lazurite_connection_string):
+    create_everything(lazurite_connection_string)
+
+def test_a_store_is_not_open_to_the_key_of_another(lazurite, lazurite_server):
     other = next(name for name in lazurite_server.accounts if name != lazurite.account_name)
     stolen = lazurite.connection_string.replace(lazurite.account_key, lazurite_server.account(other).account_key)
     with pytest.raises(HttpResponseError):
         containers(stolen)
+"""
+
+
+def test_isolation_by_account_gives_an_account_to_each_test(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makepyfile(_ACCOUNT_TESTS)
+    monkeypatch.setenv("PYTHONPATH", os.path.dirname(__file__))
+    result = pytester.runpytest_subprocess("-o", "lazurite_isolation=account", "-p", "no:cacheprovider")
+    result.assert_outcomes(passed=4)
 
 
 def test_isolation_by_server_gives_the_well_known_account(
@@ -81,9 +102,9 @@ def test_forks_are_released(lazurite_server):
 """
 
 
-def test_isolation_by_fork_gives_the_seed_to_each_test_and_reports_a_failed_one(pytester: pytest.Pytester) -> None:
+def test_each_test_has_a_fork_of_the_seed_and_a_failed_one_is_reported(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(_FORK_TESTS)
-    result = pytester.runpytest_subprocess("-o", "lazurite_isolation=fork", "-p", "no:cacheprovider")
+    result = pytester.runpytest_subprocess("-o", "lazurite_keep_failed=0", "-p", "no:cacheprovider")
     result.assert_outcomes(passed=3, failed=1)
     result.stdout.fnmatch_lines(
         [
@@ -93,6 +114,76 @@ def test_isolation_by_fork_gives_the_seed_to_each_test_and_reports_a_failed_one(
             "+ blob seed/photo",
         ]
     )
+    result.stdout.no_fnmatch_line("Store: *")
+
+
+_FAILING = """
+import os
+import pytest
+
+@pytest.fixture
+def photos(lazurite):
+    from azure.storage.blob import BlobServiceClient
+    container = BlobServiceClient.from_connection_string(lazurite.connection_string).create_container("photos")
+    container.upload_blob("lake.txt", b"blue")
+    assert "BREAK_SETUP" not in os.environ
+    return container
+
+def test_Upload(photos):
+    assert "BREAK_TEST" not in os.environ
+"""
+
+
+def page(url: str) -> str:
+    with urllib.request.urlopen(url) as answer:
+        text: str = answer.read().decode()
+        return text
+
+
+@pytest.mark.parametrize("broken", ["BREAK_TEST", "BREAK_SETUP"])
+def test_the_report_of_a_failed_test_links_to_its_store_until_the_next_run(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    monkeypatch.delenv("CI", raising=False)
+    pytester.makepyfile(_FAILING)
+    monkeypatch.setenv(broken, "1")
+    output = pytester.runpytest_subprocess().stdout.str()
+    store, requests = re.findall(r"(?:Store|Requests): +(http\S+)", output)
+    assert "/devstoreaccount1--test-upload-" in store
+    assert "photos" in page(store)
+    assert "lake.txt" in page(store + "/photos")
+    assert "PutBlob" in page(requests)
+    monkeypatch.delenv(broken)
+    pytester.runpytest_subprocess().assert_outcomes(passed=1)
+    assert is_gone(store)
+
+
+def is_gone(url: str) -> bool:
+    """Whether a server ends."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            page(url)
+        except OSError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_nothing_is_kept_of_failed_tests_where_ci_is_set(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setenv("BREAK_TEST", "1")
+    pytester.makepyfile(_FAILING)
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["201 PUT /devstoreaccount1--*/photos/lake.txt*PutBlob"])
+    result.stdout.no_fnmatch_line("Store: *")
+
+
+def test_a_wrong_time_for_failed_tests_is_refused(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(_FAILING)
+    result = pytester.runpytest_subprocess("-o", "lazurite_keep_failed=long")
+    result.stdout.fnmatch_lines(["*lazurite_keep_failed is a number of seconds up to 3600, not 'long'*"])
 
 
 def test_a_test_passes_although_its_fork_has_ended_already(pytester: pytest.Pytester) -> None:

@@ -21,22 +21,22 @@ pub async fn page(
         @let export = format!("export AZURE_STORAGE_CONNECTION_STRING=\"{connection}\"");
         div.copied { code { (export) } (copy_button(&export)) }
         @if connection.contains(KEY_OMITTED) { p { "Put the key of the account in the place of " code { (KEY_OMITTED) } "." } }
-        @for (title, services) in SNIPPETS {
-            section {
-                h2 { (title) }
+        @for (index, (title, services)) in SNIPPETS.iter().enumerate() {
+            details.language open[index == 0] {
+                summary { h2 { (title) } }
                 div.columns {
                     @for (service, install, snippet) in services {
                         div {
                             h3 { (service) }
-                            div.copied { code { (install) } (copy_button(install)) }
+                            @if !install.is_empty() { div.copied { code { (install) } (copy_button(install)) } }
                             div.copied { pre { code { (snippet) } } (copy_button(snippet)) }
                         }
                     }
                 }
             }
         }
-        section {
-            h2 { "Rust" }
+        details.language {
+            summary { h2 { "Rust" } }
             p { "The crate " code { "object_store" } " takes no connection string; this reads its parts:" }
             div.copied { pre { code { (RUST) } } (copy_button(RUST)) }
         }
@@ -46,11 +46,12 @@ pub async fn page(
     ))
 }
 
-/// For a service: its name, the command that installs its client library, and the lines of code.
+/// For a service: its name, the command that installs its client library, if it needs one, and the
+/// lines of code. `tests/clients/snippets.py` runs those of three languages.
 type Snippet = (&'static str, &'static str, &'static str);
 
 /// The snippets of each language. Each reads the connection string from the environment.
-const SNIPPETS: [(&str, [Snippet; 3]); 6] = [
+const SNIPPETS: [(&str, [Snippet; 3]); 7] = [
     (
         "Python",
         [
@@ -92,6 +93,26 @@ const SNIPPETS: [(&str, [Snippet; 3]); 6] = [
         ],
     ),
     (
+        "Shell",
+        [
+            (
+                "Blob",
+                "",
+                "lazurite create container photos\necho blue | lazurite put - photos/lake.txt\nlazurite ls photos",
+            ),
+            (
+                "Queue",
+                "",
+                "lazurite create queue orders\nlazurite send orders '{\"order\": 7}'\nlazurite peek orders",
+            ),
+            (
+                "Table",
+                "",
+                "lazurite create table People\nlazurite entity put People Sales 1 Name=Anna Age=34\nlazurite query People \"Age gt 30\"",
+            ),
+        ],
+    ),
+    (
         ".NET",
         [
             (
@@ -117,17 +138,17 @@ const SNIPPETS: [(&str, [Snippet; 3]); 6] = [
             (
                 "Blob",
                 "com.azure:azure-storage-blob",
-                "var service = new BlobServiceClientBuilder()\n    .connectionString(System.getenv(\"AZURE_STORAGE_CONNECTION_STRING\"))\n    .buildClient();\nservice.listBlobContainers().forEach(container -> System.out.println(container.getName()));",
+                "import com.azure.storage.blob.BlobServiceClientBuilder;\n\nvar service = new BlobServiceClientBuilder()\n    .connectionString(System.getenv(\"AZURE_STORAGE_CONNECTION_STRING\"))\n    .buildClient();\nservice.listBlobContainers().forEach(container -> System.out.println(container.getName()));",
             ),
             (
                 "Queue",
                 "com.azure:azure-storage-queue",
-                "var service = new QueueServiceClientBuilder()\n    .connectionString(System.getenv(\"AZURE_STORAGE_CONNECTION_STRING\"))\n    .buildClient();\nservice.listQueues().forEach(queue -> System.out.println(queue.getName()));",
+                "import com.azure.storage.queue.QueueServiceClientBuilder;\n\nvar service = new QueueServiceClientBuilder()\n    .connectionString(System.getenv(\"AZURE_STORAGE_CONNECTION_STRING\"))\n    .buildClient();\nservice.listQueues().forEach(queue -> System.out.println(queue.getName()));",
             ),
             (
                 "Table",
                 "com.azure:azure-data-tables",
-                "var service = new TableServiceClientBuilder()\n    .connectionString(System.getenv(\"AZURE_STORAGE_CONNECTION_STRING\"))\n    .buildClient();\nservice.listTables().forEach(table -> System.out.println(table.getName()));",
+                "import com.azure.data.tables.TableServiceClientBuilder;\n\nvar service = new TableServiceClientBuilder()\n    .connectionString(System.getenv(\"AZURE_STORAGE_CONNECTION_STRING\"))\n    .buildClient();\nservice.listTables().forEach(table -> System.out.println(table.getName()));",
             ),
         ],
     ),
@@ -137,17 +158,17 @@ const SNIPPETS: [(&str, [Snippet; 3]); 6] = [
             (
                 "Blob",
                 "go get github.com/Azure/azure-sdk-for-go/sdk/storage/azblob",
-                "client, err := azblob.NewClientFromConnectionString(os.Getenv(\"AZURE_STORAGE_CONNECTION_STRING\"), nil)\nif err != nil {\n\tlog.Fatal(err)\n}\npager := client.NewListContainersPager(nil)",
+                "client, err := azblob.NewClientFromConnectionString(os.Getenv(\"AZURE_STORAGE_CONNECTION_STRING\"), nil)\nif err != nil {\n\tlog.Fatal(err)\n}\nfor pager := client.NewListContainersPager(nil); pager.More(); {\n\tpage, err := pager.NextPage(context.Background())\n\tif err != nil {\n\t\tlog.Fatal(err)\n\t}\n\tfor _, container := range page.ContainerItems {\n\t\tfmt.Println(*container.Name)\n\t}\n}",
             ),
             (
                 "Queue",
                 "go get github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue",
-                "client, err := azqueue.NewServiceClientFromConnectionString(os.Getenv(\"AZURE_STORAGE_CONNECTION_STRING\"), nil)\nif err != nil {\n\tlog.Fatal(err)\n}\npager := client.NewListQueuesPager(nil)",
+                "client, err := azqueue.NewServiceClientFromConnectionString(os.Getenv(\"AZURE_STORAGE_CONNECTION_STRING\"), nil)\nif err != nil {\n\tlog.Fatal(err)\n}\nfor pager := client.NewListQueuesPager(nil); pager.More(); {\n\tpage, err := pager.NextPage(context.Background())\n\tif err != nil {\n\t\tlog.Fatal(err)\n\t}\n\tfor _, queue := range page.Queues {\n\t\tfmt.Println(*queue.Name)\n\t}\n}",
             ),
             (
                 "Table",
                 "go get github.com/Azure/azure-sdk-for-go/sdk/data/aztables",
-                "client, err := aztables.NewServiceClientFromConnectionString(os.Getenv(\"AZURE_STORAGE_CONNECTION_STRING\"), nil)\nif err != nil {\n\tlog.Fatal(err)\n}\npager := client.NewListTablesPager(nil)",
+                "client, err := aztables.NewServiceClientFromConnectionString(os.Getenv(\"AZURE_STORAGE_CONNECTION_STRING\"), nil)\nif err != nil {\n\tlog.Fatal(err)\n}\nfor pager := client.NewListTablesPager(nil); pager.More(); {\n\tpage, err := pager.NextPage(context.Background())\n\tif err != nil {\n\t\tlog.Fatal(err)\n\t}\n\tfor _, table := range page.Tables {\n\t\tfmt.Println(*table.Name)\n\t}\n}",
             ),
         ],
     ),

@@ -60,7 +60,8 @@ impl Edits {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let fits =
             |edit: &&Arc<Edit>| edit.id == id && edit.account == account && edit.table == table;
-        let message = "This edit is not kept: it is too long ago, or too large.";
+        let message =
+            "This edit is no longer kept. The last 20 edits are, unless they are too large.";
         let found = kept.iter().find(fits).cloned();
         found.ok_or_else(|| Failure::new(404, "EditNotFound", message))
     }

@@ -75,6 +75,12 @@ impl Form {
         lines.map(pair).collect()
     }
 
+    /// A form with these names and values.
+    pub fn of(fields: &[(&str, &str)]) -> Form {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        Form(fields.iter().map(owned).collect())
+    }
+
     /// Names and values, in order.
     pub fn fields(&self) -> &[(String, String)] {
         &self.0

@@ -92,6 +92,75 @@ pub fn cut(text: &str, bytes_max: usize) -> Markup {
     html! { (start) span.more { "… " (size(text.len() as u64)) } }
 }
 
+/// A name, cut after `bytes_max` bytes. Characters that do not show, or that change the order of
+/// those around them, are shown by their numbers, so that two names never look the same.
+pub fn name(text: &str, bytes_max: usize) -> Markup {
+    if text.is_empty() {
+        return html! { i { "empty" } };
+    }
+    let start = &text[..text.floor_char_boundary(bytes_max)];
+    let shown = html! {
+        @for part in parts(start, start.len() == text.len()) {
+            @match part {
+                Part::Plain(plain) => (plain),
+                Part::Unseen(' ') => span.unseen title="blank" { "␣" },
+                Part::Unseen(letter) => span.unseen { (format!("U+{:04X}", u32::from(letter))) },
+            }
+        }
+    };
+    html! {
+        // What stands beside a name from right to left keeps its place.
+        @if start.is_ascii() { (shown) } @else { bdi { (shown) } }
+        @if start.len() < text.len() { span.more { "… " (size(text.len() as u64)) } }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Part<'a> {
+    Plain(&'a str),
+    Unseen(char),
+}
+
+/// The characters of a name that do not show, and what is between them. `is_whole` is false if the
+/// name goes on.
+fn parts(name: &str, is_whole: bool) -> Vec<Part<'_>> {
+    let (mut parts, mut from, mut before) = (Vec::new(), 0, ' ');
+    for (at, letter) in name.char_indices() {
+        let end = at + letter.len_utf8();
+        let is_last = is_whole && end == name.len();
+        if is_unseen(letter, before, is_last) {
+            if from < at {
+                parts.push(Part::Plain(&name[from..at]));
+            }
+            parts.push(Part::Unseen(letter));
+            from = end;
+        }
+        before = letter;
+    }
+    if from < name.len() {
+        parts.push(Part::Plain(&name[from..]));
+    }
+    parts
+}
+
+/// A blank shows only between other characters. Joiners and tags are parts of letters and emoji.
+fn is_unseen(letter: char, before: char, is_last: bool) -> bool {
+    match letter {
+        ' ' => before == ' ' || is_last,
+        '\u{200c}' | '\u{200d}' | '\u{e0020}'..='\u{e007f}' => before.is_ascii(),
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' => {
+            true
+        }
+        '\u{180b}'..='\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' => true,
+        '\u{2060}'..='\u{206f}'
+        | '\u{3164}'
+        | '\u{feff}'
+        | '\u{ffa0}'
+        | '\u{fff0}'..='\u{fffb}' => true,
+        letter => letter.is_control() || letter.is_whitespace(),
+    }
+}
+
 /// The length of a text in bytes once it is escaped for HTML.
 pub fn escaped_bytes(text: &str) -> usize {
     let more = text.bytes().map(|byte| match byte {
@@ -137,6 +206,41 @@ mod tests {
                 .unwrap()
                 .len()
                 < 10_000
+        );
+    }
+
+    #[test]
+    fn what_does_not_show_in_a_name_is_shown_by_its_number() {
+        for (text, shown) in [
+            ("a <b", "a &lt;b"),
+            (
+                "a  b ",
+                r#"a <span class="unseen" title="blank">␣</span>b<span class="unseen" title="blank">␣</span>"#,
+            ),
+            (" ", r#"<span class="unseen" title="blank">␣</span>"#),
+            (
+                "gnp.\u{202e}exe",
+                r#"gnp.<span class="unseen">U+202E</span>exe"#,
+            ),
+            (
+                "a\u{200b}b\n",
+                r#"a<span class="unseen">U+200B</span>b<span class="unseen">U+000A</span>"#,
+            ),
+            ("a\u{a0}b", r#"a<span class="unseen">U+00A0</span>b"#),
+            ("👩\u{200d}🚀", "👩\u{200d}🚀"),
+            ("שלום", "שלום"),
+        ] {
+            let shown = if text.is_ascii() {
+                shown.to_owned()
+            } else {
+                format!("<bdi>{shown}</bdi>")
+            };
+            assert_eq!(name(text, 100).into_string(), shown);
+        }
+        assert_eq!(name("", 9).into_string(), "<i>empty</i>");
+        assert_eq!(
+            name("éé", 3).into_string(),
+            "<bdi>é</bdi><span class=\"more\">… 4 B</span>"
         );
     }
 

@@ -3,8 +3,8 @@
 use crate::context::Console;
 use crate::form::Form;
 use crate::jobs::Job;
-use crate::layout::JOBS;
-use crate::respond::{Json, Page, SeeOther, marked};
+use crate::layout::{self, JOBS};
+use crate::respond::{Html, Json, Page, SeeOther, marked};
 use axum::extract::{Path, State};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
@@ -15,6 +15,7 @@ use std::sync::Arc;
 pub fn routes() -> Router<Arc<Console>> {
     Router::new()
         .route(JOBS, post(start))
+        .route("/_lazurite/jobs/{id}", get(show))
         .route("/_lazurite/jobs/{id}/cancel", post(cancel))
         .route("/_lazurite/api/jobs/{id}", get(progress))
 }
@@ -33,11 +34,24 @@ fn back_to(job: &Job) -> SeeOther {
     SeeOther(marked(&job.task.back, "job", &job.id.to_string()))
 }
 
+/// The page that asks for a confirmation. Once confirmed, it leads to the list with the report.
+async fn show(
+    State(console): State<Arc<Console>>,
+    Path(id): Path<u64>,
+) -> Page<std::result::Result<Html, SeeOther>> {
+    let Some((task, title, content)) = console.jobs.question(id) else {
+        return Ok(Err(back_to(&*found(&console, id)?)));
+    };
+    console.check_account(&task.account)?;
+    let page = layout::page_in(&console, &task.account, task.section, &title, content);
+    Ok(Ok(page))
+}
+
 fn found(console: &Console, id: u64) -> Result<Arc<Job>> {
-    let job = console
-        .jobs
-        .find(id)
-        .ok_or_else(|| Failure::new(404, "JobNotFound", "The server no longer has this job."))?;
+    let job = console.jobs.find(id).ok_or_else(|| {
+        let message = "The server no longer has this job or its confirmation. Go back to the list.";
+        Failure::new(404, "JobNotFound", message)
+    })?;
     console.check_account(&job.task.account)?;
     Ok(job)
 }

@@ -11,6 +11,7 @@ use lazurite_base::units::{count, counted};
 use lazurite_engine::Ticket;
 use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_services::connection::on_blocking_pool;
+use maud::Markup;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -102,42 +103,48 @@ pub struct Task {
     pub back: String,
 }
 
-/// Starts a confirmed plan. Reads the fields of the form.
-type Start = Box<dyn Fn(&Form) -> Result<Arc<Job>> + Send + Sync>;
+/// Starts a confirmed plan. Reads the fields of the form, which names the plan.
+type Start = Box<dyn Fn(u64, &Form) -> Result<Arc<Job>> + Send + Sync>;
 
 /// Counted items that wait for a confirmation.
-struct Plan {
-    id: u64,
-    start: Start,
+pub struct Plan {
+    pub task: Task,
+    /// The title and the content of the page that asks.
+    pub question: (String, Markup),
+    /// Carries out the plan as the job of this id.
+    pub start: Start,
 }
 
-/// The plans and the jobs of a console.
+/// The plans and the jobs of a console. A job has the id of its plan.
 #[derive(Default)]
 pub struct Jobs {
     last_id: AtomicU64,
-    plans: Mutex<VecDeque<Plan>>,
+    plans: Mutex<VecDeque<(u64, Plan)>>,
     jobs: Mutex<VecDeque<Arc<Job>>>,
     is_closing: Arc<AtomicBool>,
 }
 
 impl Jobs {
-    fn next_id(&self) -> u64 {
+    /// A new id, for a plan.
+    pub fn next_id(&self) -> u64 {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    fn keep_plan(&self, plan: Plan) {
+    /// Keeps a plan until it is started or others push it out.
+    pub fn keep(&self, id: u64, plan: Plan) {
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         if plans.len() >= PLANS_KEPT {
             plans.pop_front();
         }
-        plans.push_back(plan);
+        plans.push_back((id, plan));
     }
 
-    /// Keeps a plan until it is started or others push it out. Returns its id.
-    pub fn keep(&self, start: Start) -> u64 {
-        let id = self.next_id();
-        self.keep_plan(Plan { id, start });
-        id
+    /// The task of a plan that waits, and the title and content of the page that asks.
+    pub fn question(&self, id: u64) -> Option<(Task, String, Markup)> {
+        let plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        let (_, plan) = plans.iter().find(|(known, _)| *known == id)?;
+        let (title, content) = plan.question.clone();
+        Some((plan.task.clone(), title, content))
     }
 
     /// Starts a plan, which is used up unless its form is refused.
@@ -147,17 +154,17 @@ impl Jobs {
             let message = "This was confirmed already, or the server has counted other items since. Go back and select them again.";
             Failure::new(409, "ConfirmationExpired", message)
         })?;
-        let job = (plan.start)(form);
+        let job = (plan.start)(id, form);
         if job.is_err() {
-            self.keep_plan(plan);
+            self.keep(id, plan);
         }
         job
     }
 
-    /// Begins a job. Error: `503` if too many are running.
-    pub fn begin<I: Items>(&self, task: Task, work: Work<I>) -> Result<Arc<Job>> {
+    /// Begins the job of a plan. Error: `503` if too many are running.
+    pub fn begin<I: Items>(&self, id: u64, task: Task, work: Work<I>) -> Result<Arc<Job>> {
         let planned = work.marks.count();
-        let job = Arc::new(Job::new(self.next_id(), task, planned));
+        let job = Arc::new(Job::new(id, task, planned));
         self.add(&job)?;
         let is_closing = self.is_closing.clone();
         tokio::spawn(carry_out(job.clone(), work, is_closing));
@@ -174,8 +181,8 @@ impl Jobs {
     /// Takes a plan out, so that two confirmations do not start it twice.
     fn take_plan(&self, id: u64) -> Option<Plan> {
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = plans.iter().position(|plan| plan.id == id)?;
-        plans.remove(at)
+        let at = plans.iter().position(|(known, _)| *known == id)?;
+        plans.remove(at).map(|(_, plan)| plan)
     }
 
     pub fn find(&self, id: u64) -> Option<Arc<Job>> {
@@ -304,7 +311,7 @@ impl Job {
             }
             Ending::Whole => {}
             Ending::Canceled => report.push_str(" Canceled."),
-            Ending::Failed(reason) => report.push_str(&format!(" Then it ended: {reason}")),
+            Ending::Failed(reason) => report.push_str(&format!(" It stopped: {reason}")),
         }
         if failed > 0 {
             report.push_str(&format!(" {} failed:", count(failed)));

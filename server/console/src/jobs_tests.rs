@@ -29,7 +29,7 @@ async fn report(counted: Range<u32>, found: Range<u32>, act: Act<u32>) -> String
         marks: Arc::new(Marks::of(Numbers(counted)).unwrap()),
         act,
     };
-    let job = Jobs::default().begin(task, work).unwrap();
+    let job = Jobs::default().begin(1, task, work).unwrap();
     while job.running().is_some() {
         tokio::task::yield_now().await;
     }
@@ -82,7 +82,7 @@ async fn failures_are_counted_and_a_failure_of_a_step_ends_the_job() {
     });
     assert_eq!(
         report(0..6, 0..6, act).await,
-        "Deleted 0 of 6 numbers from here. Then it ended: The container is gone. 4 failed:"
+        "Deleted 0 of 6 numbers from here. It stopped: The container is gone. 4 failed:"
     );
 }
 

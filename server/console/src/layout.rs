@@ -2,6 +2,7 @@
 
 use crate::banner;
 use crate::context::{Console, fork_of, stored};
+use crate::format;
 use crate::guard::TOKEN_FIELD;
 use crate::jobs::Job;
 use crate::links;
@@ -59,6 +60,8 @@ pub const KINDS: [(&str, &str); 3] = [
     ("Queues", "queues"),
     ("Tables", "tables"),
 ];
+/// Maximum number of bytes of a name in a breadcrumb.
+const CRUMB_BYTES_SHOWN: usize = 80;
 /// The path of confirmations.
 pub const JOBS: &str = "/_lazurite/jobs";
 /// Maximum number of forks in the menu of stores. The page State has all.
@@ -256,8 +259,8 @@ pub fn durability_in_words(durability: &str) -> &'static str {
 pub fn trail(above: &[(&str, String)], name: &str) -> Markup {
     html! {
         nav.trail aria-label="Breadcrumb" {
-            @for (title, path) in above { a href=(path) { (title) } span aria-hidden="true" { "/" } }
-            span aria-current="location" { (name) }
+            @for (title, path) in above { a href=(path) { (format::name(title, CRUMB_BYTES_SHOWN)) } span aria-hidden="true" { "/" } }
+            span aria-current="location" { (format::name(name, CRUMB_BYTES_SHOWN)) }
         }
     }
 }

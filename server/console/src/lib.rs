@@ -26,6 +26,7 @@ mod context;
 pub mod cookbook;
 mod cors;
 mod csv;
+mod destination;
 mod diff;
 mod documents;
 mod edits;

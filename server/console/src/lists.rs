@@ -4,7 +4,7 @@ use crate::context::Console;
 use crate::form::Form;
 use crate::jobs::{Act, Items, Task};
 use crate::proposals::{self, Question};
-use crate::respond::{Html, Page, Visit, made};
+use crate::respond::{Html, Page, SeeOther, Visit, made};
 use crate::{layout, links, selection};
 use axum::Extension;
 use axum::extract::{Path, State};
@@ -112,7 +112,7 @@ fn list(
     let empty = if prefix.is_empty() {
         "yet"
     } else {
-        "with this beginning"
+        "with this prefix"
     };
     html! {
         (selection::bar(new, buttons, None))
@@ -152,7 +152,7 @@ pub async fn act(
     State(console): State<Arc<Console>>,
     Path(account): Path<String>,
     Extension(form): Extension<Form>,
-) -> Page {
+) -> Page<SeeOther> {
     made(console.clone(), move |_| {
         propose_deletion(&console, kind, &account, &form)
     })
@@ -164,7 +164,7 @@ fn propose_deletion(
     kind: &'static Kind,
     account: &str,
     form: &Form,
-) -> Result<Html> {
+) -> Result<SeeOther> {
     let names = Names(form.all(selection::ITEM).map(str::to_owned).collect());
     let task = Task {
         account: account.to_owned(),

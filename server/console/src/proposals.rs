@@ -2,9 +2,9 @@
 
 use crate::context::Console;
 use crate::form::Form;
-use crate::jobs::{Act, Items, Marks, Task, Work};
+use crate::jobs::{Act, Items, Marks, Plan, Task, Work};
 use crate::layout::{self, JOBS};
-use crate::respond::Html;
+use crate::respond::SeeOther;
 use lazurite_base::units::counted;
 use lazurite_protocol::response::error::Result;
 use maud::{Markup, html};
@@ -19,36 +19,42 @@ pub struct Question {
     pub is_destructive: bool,
 }
 
-/// Counts items and returns the page that asks for a confirmation. `begin` reads the fields of the
-/// confirmed form.
+/// Counts items and leads to the page that asks for a confirmation. The page has an address of its
+/// own, so that Back and a reload work. `begin` reads the fields of the confirmed form.
 pub fn propose<I: Items>(
     console: &Console,
     task: Task,
     question: &Question,
     items: I,
     begin: impl Fn(&Form) -> Result<Act<I::Item>> + Send + Sync + 'static,
-) -> Result<Html> {
+) -> Result<SeeOther> {
     let marks = Arc::new(Marks::of(items.clone())?);
     let (jobs, counted, known) = (console.jobs.clone(), marks.clone(), task.clone());
-    let start = move |form: &Form| {
+    let start = move |id: u64, form: &Form| {
         let work = Work {
             items: items.clone(),
             marks: counted.clone(),
             act: begin(form)?,
         };
-        jobs.begin(known.clone(), work)
+        jobs.begin(id, known.clone(), work)
     };
-    let id = console.jobs.keep(Box::new(start));
-    Ok(confirmation(console, &task, question, marks.count(), id))
+    let id = console.jobs.next_id();
+    let plan = Plan {
+        question: page(console, &task, question, (id, marks.count())),
+        task,
+        start: Box::new(start),
+    };
+    console.jobs.keep(id, plan);
+    Ok(SeeOther(format!("{JOBS}/{id}")))
 }
 
-fn confirmation(
+/// The title and the content of the page.
+fn page(
     console: &Console,
     task: &Task,
     question: &Question,
-    planned: u64,
-    id: u64,
-) -> Html {
+    (id, planned): (u64, u64),
+) -> (String, Markup) {
     let items = counted(planned, task.noun);
     let title = format!("{} {items}", task.verbs.0);
     let content = html! {
@@ -56,15 +62,15 @@ fn confirmation(
         p { (items) " " (task.place) "." }
         (question.note)
         p.limits { "Items that others add or change from now on are left as they are." }
-        form method="post" action=(JOBS) data-plain {
+        form method="post" action=(JOBS) {
             (layout::token(console))
             input type="hidden" name="plan" value=(id);
             (question.fields)
             div.actions {
                 button.danger[question.is_destructive] autofocus[!question.is_destructive] { (title) }
-                a.quiet.button href=(task.back) { "Cancel" }
+                a.quiet.button href=(task.back) autofocus[question.is_destructive] { "Cancel" }
             }
         }
     };
-    layout::page_in(console, &task.account, task.section, &title, content)
+    (title, content)
 }

@@ -74,6 +74,9 @@ fn page(refused: &NotRendered) -> Markup {
         p.alert role="alert" data-field=[field] { (failure.message) }
         @for (name, value) in details { p { b { (name) } ": " (value) } }
         @if let Some((action, form)) = form { (form_again(action, form, field)) }
+        @if failure.code == "ForkNotFound" {
+            p { "A fork ends when it is released, and after a while without requests. " a href="/_lazurite/state" { "Forks and snapshots" } " lists those that there are." }
+        }
         p { a href="/_lazurite/" { "Home" } }
     };
     layout::frame(None, "", "", &failure.code, content)

@@ -374,6 +374,8 @@ pub enum Command {
     Service {
         #[command(subcommand)]
         action: ServiceAction,
+        #[command(flatten)]
+        output: OutputArguments,
     },
     /// Make or remove the commands azurite, azurite-blob, azurite-queue and azurite-table
     ///

@@ -1,6 +1,7 @@
 //! `lazurite query`: prints the entities of a table that match a filter.
 
 use crate::cli::QueryFormat;
+use crate::commands::grid;
 use crate::commands::nearest::{Subject, explain};
 use crate::commands::outcome::note;
 use lazurite_base::terminal::{plain, print_line};
@@ -9,9 +10,6 @@ use lazurite_protocol::service_kind::ServiceKind;
 use serde_json::{Map, Value};
 use std::io::IsTerminal;
 use std::process::ExitCode;
-
-/// Maximum number of characters in a cell of the printed table.
-const CELL_MAX: usize = 40;
 
 type EntityFields = Map<String, Value>;
 
@@ -123,25 +121,9 @@ fn print(rows: &[EntityFields], format: QueryFormat) {
         }
         return;
     }
-    let shown: Vec<Vec<String>> = lines
-        .iter()
-        .map(|line| line.iter().map(|cell| short(cell)).collect())
-        .collect();
-    let width = |at: usize| {
-        shown
-            .iter()
-            .map(|line| line[at].chars().count())
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns.len()).map(width).collect();
-    for line in &shown {
-        let padded = line
-            .iter()
-            .zip(&widths)
-            .map(|(cell, width)| format!("{cell:<width$}"));
-        print_line(padded.collect::<Vec<_>>().join("  ").trim_end());
-    }
+    grid::lines(&lines, grid::terminal_width())
+        .into_iter()
+        .for_each(print_line);
 }
 
 /// A CSV record of these cells, without a line end.
@@ -178,15 +160,6 @@ fn cells(row: &EntityFields, columns: &[String]) -> Vec<String> {
         Some(other) => other.to_string(),
     };
     columns.iter().map(|column| text(row.get(column))).collect()
-}
-
-/// Text on one line, cut at [`CELL_MAX`].
-fn short(cell: &str) -> String {
-    let plain = plain(cell);
-    if plain.chars().count() <= CELL_MAX {
-        return plain;
-    }
-    plain.chars().take(CELL_MAX - 1).chain(['…']).collect()
 }
 
 #[cfg(test)]

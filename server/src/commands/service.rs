@@ -2,10 +2,12 @@
 //! after a crash. On Linux that is a user unit of systemd, on macOS a launch agent.
 
 use crate::cli::{Cli, ServiceAction};
+use crate::commands::outcome::say;
 use crate::platform::{own_user, patiently};
 use crate::private_files;
 use crate::program::Program;
 use lazurite_base::terminal::{plain, print_line};
+use serde_json::json;
 use std::env::consts::OS;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -43,7 +45,7 @@ struct Service {
 }
 
 /// Runs an action of `lazurite service`. The error is a sentence.
-pub fn run(action: &ServiceAction) -> Result<ExitCode, String> {
+pub fn run(action: &ServiceAction, as_json: bool) -> Result<ExitCode, String> {
     let home = Home::of_user()?;
     let manager = home.manager(OS)?;
     match action {
@@ -53,13 +55,13 @@ pub fn run(action: &ServiceAction) -> Result<ExitCode, String> {
                 Err(sentence) => return Ok(crate::refuse_usage(&sentence)),
             };
             if *print {
-                manager.print(&service);
+                manager.print(&service, as_json);
                 return Ok(ExitCode::SUCCESS);
             }
-            manager.install(&service)
+            manager.install(&service, as_json)
         }
-        ServiceAction::Uninstall => manager.uninstall(),
-        ServiceAction::Status => manager.status(),
+        ServiceAction::Uninstall => manager.uninstall(as_json),
+        ServiceAction::Status => manager.status(as_json),
     }
 }
 
@@ -189,7 +191,18 @@ impl Home {
 }
 
 impl Manager {
-    fn print(&self, service: &Service) {
+    /// The path of the file, for JSON.
+    fn path(&self) -> String {
+        self.file.display().to_string()
+    }
+
+    fn print(&self, service: &Service, as_json: bool) {
+        if as_json {
+            let commands: Vec<_> = self.start.iter().map(|words| words.join(" ")).collect();
+            let text = (self.text)(service);
+            print_line(json!({ "file": self.path(), "text": text, "commands": commands }));
+            return;
+        }
         print_line(format!("# {}", self.file.display()));
         print_line((self.text)(service).trim_end());
         for words in &self.start {
@@ -197,7 +210,7 @@ impl Manager {
         }
     }
 
-    fn install(&self, service: &Service) -> Result<ExitCode, String> {
+    fn install(&self, service: &Service, as_json: bool) -> Result<ExitCode, String> {
         if self.check_own()? {
             // A service that runs would go on with its old flags.
             self.stop.iter().for_each(|words| drop(quiet(words)));
@@ -206,47 +219,54 @@ impl Manager {
         let written = make_parent(&self.file)
             .and_then(|()| private_files::write_whole(&self.file, &(self.text)(service)));
         written.map_err(|error| format!("cannot write {file}: {error}"))?;
-        print_line(format!("wrote {file}"));
-        run_all(
-            &self.start,
-            "the file is written, and the service is not started",
-        )?;
-        print_line("the server runs, and starts again when you log in");
+        if !as_json {
+            print_line(format!("wrote {file}"));
+        }
+        let state = "the file is written, and the service is not started";
+        run_all(&self.start, state, as_json)?;
+        let fact = json!({ "file": self.path(), "installed": true, "running": true });
+        let sentence = "the server runs, and starts again when you log in";
+        say(as_json, fact, sentence);
         Ok(ExitCode::SUCCESS)
     }
 
-    fn uninstall(&self) -> Result<ExitCode, String> {
+    fn uninstall(&self, as_json: bool) -> Result<ExitCode, String> {
+        let fact = |is_removed: bool| json!({ "file": self.path(), "installed": false, "removed": is_removed });
         if !self.check_own()? {
-            print_line("no service is installed");
+            say(as_json, fact(false), "no service is installed");
             return Ok(ExitCode::SUCCESS);
         }
         let file = self.file.display();
         // The service may not run, or the manager may not: the file goes all the same.
-        let stopped = run_all(&self.stop, "the file is removed all the same");
+        let stopped = run_all(&self.stop, "the file is removed all the same", as_json);
         patiently(|| std::fs::remove_file(&self.file))
             .map_err(|error| format!("cannot remove {file}: {error}"))?;
         stopped?;
-        run_all(&self.forget, "the file is removed")?;
-        print_line(format!("removed {file}; the data stays where it is"));
+        run_all(&self.forget, "the file is removed", as_json)?;
+        let sentence = format!("removed {file}; the data stays where it is");
+        say(as_json, fact(true), &sentence);
         Ok(ExitCode::SUCCESS)
     }
 
     /// Status 0 if the service runs.
-    fn status(&self) -> Result<ExitCode, String> {
+    fn status(&self, as_json: bool) -> Result<ExitCode, String> {
         if !self.check_own()? {
-            print_line("no service is installed");
+            let fact = json!({ "file": self.path(), "installed": false, "running": false });
+            say(as_json, fact, "no service is installed");
             return Ok(ExitCode::FAILURE);
         }
-        let is_running = quiet(&self.is_running);
+        // Unknown where there is no service manager to ask.
+        let is_running = quiet(&self.is_running).ok();
         let file = self.file.display();
         let state = match is_running {
-            Ok(true) => "runs",
-            Ok(false) => "does not run",
-            Err(_) => "is not known to run: there is no service manager to ask",
+            Some(true) => "runs",
+            Some(false) => "does not run",
+            None => "is not known to run: there is no service manager to ask",
         };
-        print_line(format!("the service is installed in {file}, and {state}"));
-        let runs = matches!(is_running, Ok(true));
-        Ok(if runs {
+        let fact = json!({ "file": self.path(), "installed": true, "running": is_running });
+        let sentence = format!("the service is installed in {file}, and {state}");
+        say(as_json, fact, &sentence);
+        Ok(if is_running == Some(true) {
             ExitCode::SUCCESS
         } else {
             ExitCode::FAILURE
@@ -272,10 +292,12 @@ fn make_parent(file: &Path) -> std::io::Result<()> {
 }
 
 /// Runs commands up to the first that fails. The error says which, and `state`.
-fn run_all(commands: &[Words], state: &str) -> Result<(), String> {
+fn run_all(commands: &[Words], state: &str, as_json: bool) -> Result<(), String> {
     for words in commands {
         let shown = words.join(" ");
-        print_line(format!("$ {shown}"));
+        if !as_json {
+            print_line(format!("$ {shown}"));
+        }
         let why = match Command::new(&words[0]).args(&words[1..]).output() {
             Ok(output) if output.status.success() => continue,
             Ok(output) => plain(String::from_utf8_lossy(&output.stderr).trim()).to_string(),

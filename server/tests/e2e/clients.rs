@@ -54,6 +54,20 @@ fn first_programs_of_the_documentation() {
 }
 
 #[test]
+fn python_snippets() {
+    if skips_clients() {
+        return;
+    }
+    let program = Path::new(env!("CARGO_BIN_EXE_lazurite")).parent().unwrap();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::iter::once(program.to_path_buf()).chain(std::env::split_paths(&path));
+    let mut command = python_command();
+    command.env("PATH", std::env::join_paths(path).unwrap());
+    command.env("NODE_PATH", node().join("node_modules"));
+    run(command, "snippets.py", &Server::fresh());
+}
+
+#[test]
 fn python_tables() {
     run_python("tables.py");
 }

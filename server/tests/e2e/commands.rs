@@ -464,18 +464,15 @@ const ROWS: &[Row] = &[
     Row {
         command: "service install",
         works: "--print",
-        has_json: false,
         wrong_type: Some(("-- --port 70000", "70000")),
         ..LOCAL
     },
     Row {
         command: "service uninstall",
-        has_json: false,
         ..LOCAL
     },
     Row {
         command: "service status",
-        has_json: false,
         ..LOCAL
     },
     Row {

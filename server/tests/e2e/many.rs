@@ -6,12 +6,14 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::http::{Connection, Request};
-use crate::server::{ACCOUNT, KEY, Launch, Server, Service};
+use crate::server::{ACCOUNT, KEY, Launch, PATIENCE, Server, Service};
+use crate::test_clock::page;
 
 fn run(server: &Server, words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_lazurite"))
@@ -359,6 +361,70 @@ fn copies_in_one_store_are_made_by_the_server() {
         .is(201);
     let said = fails(&server, &["mv", "photos/a/b/2", "backup/two"]);
     assert!(said.contains("copied, but the source is there"), "{said}");
+}
+
+/// Sends Ctrl-C to a command once the container `backup` has a blob. Returns what it printed.
+fn interrupted(server: &Server, words: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lazurite"));
+    let connection = server.connection_string();
+    command.args(words).stdin(Stdio::null());
+    command.env("AZURE_STORAGE_CONNECTION_STRING", connection);
+    let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = piped.spawn().unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while names(server, "backup", &[]).is_empty() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended too early");
+        assert!(Instant::now() < deadline, "nothing was copied");
+    }
+    let id = child.id().to_string();
+    let sent = Command::new("kill").args(["-INT", &id]).status();
+    assert!(sent.unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    String::from_utf8([&output.stdout[..], &output.stderr].concat()).unwrap()
+}
+
+#[test]
+fn ctrl_c_ends_a_copy_and_a_move_after_whole_blobs_and_they_go_on() {
+    for verb in ["cp", "mv"] {
+        let server = with_containers();
+        let all: Vec<String> = (0..80).map(|number| format!("in/{number:02}")).collect();
+        for name in &all {
+            put(&server, &format!("/photos/{name}"), name).is(201);
+        }
+        let rules = r#"{"rules":[{"operation":"CopyBlob","fault":"latency=1s"}]}"#;
+        page("PUT", "faults").body(rules).send(&server).is(200);
+        let said = interrupted(&server, &[verb, "-r", "photos/in", "backup/in"]);
+        assert!(
+            said.contains("stopped by Ctrl-C") && said.contains(" of 80 blobs"),
+            "{said}"
+        );
+        let (left, there) = (names(&server, "photos", &[]), names(&server, "backup", &[]));
+        assert!(!there.is_empty() && there.len() < 80, "{there:?}");
+        for name in &all {
+            assert!(
+                left.contains(name) || there.contains(name),
+                "{verb} lost {name}"
+            );
+        }
+        page("DELETE", "faults").send(&server).is(200);
+        // The sentence says how to go on.
+        let go_on: &[&str] = match verb {
+            "cp" => &["cp", "-rn", "photos/in", "backup/in"],
+            _ => &["mv", "-r", "photos/in", "backup/in"],
+        };
+        assert_eq!(said.contains("--no-clobber"), verb == "cp", "{said}");
+        ok(&server, go_on);
+        assert_eq!(names(&server, "backup", &[]), all);
+        assert_eq!(
+            names(&server, "photos", &[]).len(),
+            if verb == "cp" { 80 } else { 0 }
+        );
+        for name in &all {
+            let copy = request(Service::Blob, "GET", &format!("/backup/{name}"));
+            assert_eq!(&copy.send(&server).is(200).text(), name);
+        }
+    }
 }
 
 #[test]

@@ -49,10 +49,11 @@ fn expected(needs: bool, given: Option<Guid>, of: &str) -> [String; 5] {
     let (ok, missing) = ("ok".to_string(), "LeaseIdMissing".to_string());
     let absent = format!("LeaseNotPresentWith{of}Operation");
     let mismatch = format!("LeaseIdMismatchWith{of}Operation");
+    let lost = "LeaseLost".to_string();
     let row = match (needs, given) {
         (true, None) => [&ok, &missing, &missing, &ok, &ok],
         (false, None) => [&ok, &ok, &ok, &ok, &ok],
-        (_, Some(A)) => [&absent, &ok, &ok, &absent, &absent],
+        (_, Some(A)) => [&absent, &ok, &ok, &lost, &lost],
         (_, Some(_)) => [&absent, &mismatch, &mismatch, &absent, &absent],
     };
     row.map(String::clone)

@@ -97,6 +97,7 @@ const KEYS = [
   ["j, k", "next and previous row"],
   ["x", "select the row"],
   ["Ctrl A", "select all rows of the page"],
+  ["Delete", "ask to delete the selected rows"],
   ["Enter", "open the row"],
   ["Esc", "back, to the same row"],
   ["n", "next page"],

@@ -30,8 +30,10 @@ document.addEventListener("submit", async (event) => {
   else refused(form, page, answer);
 });
 
-/** Shows a page that is an answer, without an address of its own. */
+/** Shows a page that is an answer, without an address of its own. Back leads to the page that it was asked for. */
 function show(page) {
+  history.pushState(null, "", location.href);
+  addEventListener("popstate", () => location.reload(), { once: true });
   one("main").replaceChildren(...document.adoptNode(one("main", page)).childNodes);
   one("main").focus();
   scrollTo(0, 0);
@@ -142,6 +144,8 @@ if (list || one(".actionbar")) {
       count();
     } else if (event.key === "x" && !event.ctrlKey && !event.metaKey && !event.altKey) {
       one("[data-list] .chosen td.pick input")?.click();
+    } else if (event.key === "Delete") {
+      one(".actionbar button.danger[data-for-selected]:enabled")?.click();
     }
   });
 }

@@ -86,7 +86,7 @@ fn blob_page(console: &Console, account: &str, container: &str, visit: &Visit) -
     };
     let content = html! {
         (place.trail(&name))
-        h1 { (cut(&name, 300)) }
+        h1 { (format::name(&name, 300)) }
         (layout::note(console, visit))
         (history::banner(console, &place, &name, state, blob.is_none()))
         @if let Some(blob) = &blob { (parts(&services, visit, (&place, &address), blob)) }

@@ -1,5 +1,6 @@
 //! The forms that change a blob, except its content: headers, metadata, tags, tier, lease.
 
+use crate::blobs::conflict::{self, Part};
 use crate::blobs::place::{Place, blob_path, check_changeable, unchanged};
 use crate::blobs::words::lease;
 use crate::context::Console;
@@ -7,7 +8,9 @@ use crate::form::Form;
 use crate::layout;
 use crate::respond::{Done, Page, SeeOther, Visit, written};
 use axum::Extension;
+use axum::body::Body;
 use axum::extract::{Path, State};
+use axum::http::Response;
 use lazurite_blob::{
     AccessTier, Blob, BlobAddress, BlobHeaders, BlobService, BlobType, Conditions, LeaseAction,
     LeaseState, RehydratePriority, Ticket,
@@ -62,40 +65,54 @@ pub fn forms(
         }
         details {
             summary { "Change properties, metadata, tags or tier" }
-            (form("properties", headers_fields(&blob.headers)))
-            (form("metadata", lines_field("Metadata", "metadata", &blob.metadata)))
-            (form("tags", lines_field("Tags", "tags", &blob.tags)))
+            (form("properties", html! { (headers_fields(&blob.headers)) button { "Save properties" } }))
+            (form("metadata", html! { (lines_field("Metadata", "metadata", &lines_of(&blob.metadata))) button { "Save metadata" } }))
+            (form("tags", html! { (lines_field("Tags", "tags", &lines_of(&blob.tags))) button { "Save tags" } }))
             @if blob.blob_type() == BlobType::BlockBlob { (form("tier", tier_field(blob, visit))) }
             p.limits { "A change of properties, metadata or tags is made only if the blob is unchanged since this page was made. A tier is set in any case." }
         }
     }
 }
 
-fn headers_fields(headers: &BlobHeaders) -> Markup {
-    let values = [
+/// The values of [`HEADERS`], in their order.
+fn values_of(headers: &BlobHeaders) -> [&Option<String>; 5] {
+    [
         &headers.content_type,
         &headers.content_encoding,
         &headers.content_language,
         &headers.cache_control,
         &headers.content_disposition,
-    ];
+    ]
+}
+
+/// The headers that are set, by their titles.
+pub fn named(headers: &BlobHeaders) -> Vec<(String, String)> {
+    let named = HEADERS.iter().zip(values_of(headers));
+    let set = named.filter_map(|((_, title), value)| {
+        let value = shown(value.as_deref()?).into_owned();
+        Some(((*title).to_owned(), value))
+    });
+    set.collect()
+}
+
+pub fn headers_fields(headers: &BlobHeaders) -> Markup {
     html! {
-        @for ((name, title), value) in HEADERS.iter().zip(values) {
+        @for ((name, title), value) in HEADERS.iter().zip(values_of(headers)) {
             label { (title) " " input name=(name) value=(shown(value.as_deref().unwrap_or_default())) autocomplete="off"; }
         }
-        button { "Save properties" }
     }
 }
 
+fn lines_of(pairs: &[(String, String)]) -> String {
+    let line = |(name, value): &(String, String)| format!("{name}: {value}\n");
+    pairs.iter().map(line).collect()
+}
+
 /// A field with names and values, one pair on each line.
-fn lines_field(title: &str, name: &str, pairs: &[(String, String)]) -> Markup {
-    let lines: String = pairs
-        .iter()
-        .map(|(name, value)| format!("{name}: {value}\n"))
-        .collect();
+pub fn lines_field(title: &str, name: &str, lines: &str) -> Markup {
+    let rows = lines.lines().count().clamp(2, 12);
     html! {
-        label.wide { (title) ", a line each as 'name: value' " textarea name=(name) rows=(pairs.len().clamp(2, 12)) spellcheck="false" { "\n" (lines) } }
-        button { "Save " (title.to_lowercase()) }
+        label.wide { (title) ", a line each as 'name: value' " textarea name=(name) rows=(rows) spellcheck="false" { "\n" (lines) } }
     }
 }
 
@@ -127,6 +144,27 @@ async fn changed(
         change(&console.at(&account)?.0.blobs, &place.current(&name))
     })
     .await
+}
+
+/// Changes a blob on the condition that it is unchanged since its form was made. If it is not, the
+/// response shows both versions.
+async fn changed_if(
+    console: Arc<Console>,
+    (account, container): (String, String),
+    visit: Visit,
+    (part, form): (Part, Form),
+    change: impl FnOnce(&BlobService, &BlobAddress<'_>, &Conditions) -> Result<Ticket> + Send + 'static,
+) -> Page<Response<Body>> {
+    let condition = unchanged(form.text("etag"));
+    let names = (account.clone(), container.clone(), visit.parameter("name"));
+    let saved = changed(
+        console.clone(),
+        (account, container),
+        visit,
+        move |blobs, address| change(blobs, address, &condition),
+    );
+    let saved = saved.await;
+    conflict::answer(console, names, (part, form), saved).await
 }
 
 type Names = Path<(String, String)>;
@@ -166,12 +204,12 @@ pub async fn set_tags(
     Path(names): Names,
     visit: Visit,
     Extension(form): Extension<Form>,
-) -> Page<SeeOther> {
+) -> Page<Response<Body>> {
     let tags = form.pairs("tags")?;
-    changed(console, names, visit, move |blobs, address| {
-        Ok(blobs.set_blob_tags(address, tags, &unchanged(form.text("etag")))?)
-    })
-    .await
+    let change = move |blobs: &BlobService, address: &BlobAddress<'_>, unchanged: &Conditions| {
+        Ok(blobs.set_blob_tags(address, tags, unchanged)?)
+    };
+    changed_if(console, names, visit, (Part::Tags, form), change).await
 }
 
 pub async fn set_metadata(
@@ -179,14 +217,12 @@ pub async fn set_metadata(
     Path(names): Names,
     visit: Visit,
     Extension(form): Extension<Form>,
-) -> Page<SeeOther> {
+) -> Page<Response<Body>> {
     let metadata = form.pairs("metadata")?;
-    changed(console, names, visit, move |blobs, address| {
-        Ok(blobs
-            .set_blob_metadata(address, metadata, &unchanged(form.text("etag")))?
-            .1)
-    })
-    .await
+    let change = move |blobs: &BlobService, address: &BlobAddress<'_>, unchanged: &Conditions| {
+        Ok(blobs.set_blob_metadata(address, metadata, unchanged)?.1)
+    };
+    changed_if(console, names, visit, (Part::Metadata, form), change).await
 }
 
 pub async fn set_properties(
@@ -194,28 +230,32 @@ pub async fn set_properties(
     Path(names): Names,
     visit: Visit,
     Extension(form): Extension<Form>,
-) -> Page<SeeOther> {
+) -> Page<Response<Body>> {
+    let headers = headers_of(&form);
+    let change = move |blobs: &BlobService, address: &BlobAddress<'_>, unchanged: &Conditions| {
+        // Keeps the MD5, which the form does not show.
+        let before = blobs.get_blob_properties(address, &Conditions::default())?;
+        let headers = BlobHeaders {
+            content_md5: before.headers.content_md5,
+            ..headers
+        };
+        Ok(blobs.set_blob_properties(address, headers, unchanged)?.1)
+    };
+    changed_if(console, names, visit, (Part::Properties, form), change).await
+}
+
+/// The headers in a form.
+pub fn headers_of(form: &Form) -> BlobHeaders {
     let header = |name: &str| {
         let value = form.text(name).trim();
         Some(value.to_owned()).filter(|value| !value.is_empty())
     };
-    let headers = BlobHeaders {
+    BlobHeaders {
         content_type: header("type"),
         content_encoding: header("encoding"),
         content_language: header("language"),
         cache_control: header("cache"),
         content_disposition: header("disposition"),
         content_md5: None,
-    };
-    changed(console, names, visit, move |blobs, address| {
-        // Keeps the MD5, which the form does not show.
-        let conditions = unchanged(form.text("etag"));
-        let before = blobs.get_blob_properties(address, &Conditions::default())?;
-        let headers = BlobHeaders {
-            content_md5: before.headers.content_md5,
-            ..headers
-        };
-        Ok(blobs.set_blob_properties(address, headers, &conditions)?.1)
-    })
-    .await
+    }
 }

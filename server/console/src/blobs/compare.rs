@@ -5,7 +5,7 @@ use crate::blobs::place::{Place, visited_state};
 use crate::blobs::words::content_type;
 use crate::context::Console;
 use crate::diff::{self, Line};
-use crate::format::cut;
+use crate::format::{self, cut};
 use crate::respond::{Html, Page, Visit, made};
 use crate::{layout, preview};
 use axum::extract::{Path, State};
@@ -18,9 +18,10 @@ use std::sync::Arc;
 
 /// Maximum length of content that is compared.
 const TEXT_BYTES_MAX: u64 = 64 << 10;
-/// Maximum number of lines shown, and number of equal lines around each change.
+/// Maximum number of lines shown.
 const LINES_SHOWN: usize = 300;
-const CONTEXT_LINES: usize = 3;
+/// Number of equal lines that are shown around each change.
+pub const CONTEXT_LINES: usize = 3;
 const LINE_BYTES_SHOWN: usize = 200;
 
 pub async fn page(
@@ -54,7 +55,7 @@ fn compare_page(console: &Console, place: &Place<'_>, visit: &Visit) -> Result<H
     };
     let content = html! {
         (place.trail(&name))
-        h1 { "Compare " (cut(&name, 300)) }
+        h1 { "Compare " (format::name(&name, 300)) }
         p {
             a href=(place.state_path(&[], &name, state)) { (moment) }
             " with "
@@ -186,7 +187,8 @@ fn content(blobs: &BlobService, address: &BlobAddress<'_>) -> Option<Vec<u8>> {
     Some(content)
 }
 
-fn shown(lines: &[Option<Line<'_>>]) -> Markup {
+/// Lines as a table, with those left out marked.
+pub fn shown(lines: &[Option<Line<'_>>]) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label="Lines that differ" {
             table.diff {

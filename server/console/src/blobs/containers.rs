@@ -171,6 +171,6 @@ pub async fn act(
     console: State<Arc<Console>>,
     account: Path<String>,
     form: Extension<Form>,
-) -> Page {
+) -> Page<SeeOther> {
     lists::act(&CONTAINERS, console, account, form).await
 }

@@ -131,7 +131,7 @@ fn avro(start: &[u8]) -> Markup {
         p.limits { "Avro: the console shows the schema of the file and not its rows." }
         @match schema {
             Some(schema) => pre.text tabindex="0" role="region" aria-label="Schema" { (cut(&schema, SCHEMA_BYTES_MAX)) },
-            None => p.empty { "The schema does not stand whole in the part that a preview reads." },
+            None => p.empty { "The schema is longer than the part of the file that a preview reads." },
         }
     }
 }

@@ -2,10 +2,12 @@
 //! history.
 
 mod archive;
+mod between;
 mod blob;
 mod change;
 mod chosen;
 mod compare;
+mod conflict;
 mod containers;
 mod count;
 mod data_files;

@@ -2,14 +2,17 @@
 //! deleted, copied, moved, or downloaded as one file.
 
 use crate::blobs::archive::archive;
+use crate::blobs::between::{self, Side};
 use crate::blobs::chosen::{Item, Selected};
+use crate::blobs::conflict::{self, Part};
 use crate::blobs::place::{Place, blob_path, check_changeable};
 use crate::blobs::tree::directory_of;
 use crate::context::Console;
+use crate::destination::{self, Destination};
 use crate::form::Form;
 use crate::jobs::{Act, Task};
 use crate::proposals::{self, Question};
-use crate::respond::{Done, Html, Page, SeeOther, Visit, made, written};
+use crate::respond::{Done, Page, SeeOther, Visit, made, written};
 use crate::{layout, links};
 use axum::Extension;
 use axum::body::Body;
@@ -74,7 +77,7 @@ fn propose_deletion(
     selected: Selected,
     prefix: &str,
     back: String,
-) -> Result<Html> {
+) -> Result<SeeOther> {
     let task = Task {
         account: selected.account.clone(),
         section: "Blobs",
@@ -137,7 +140,7 @@ fn propose_copy(
     selected: Selected,
     base: String,
     (source, back): (String, String),
-) -> Result<Html> {
+) -> Result<SeeOther> {
     let task = Task {
         account: selected.account.clone(),
         section: "Blobs",
@@ -147,12 +150,12 @@ fn propose_copy(
         back,
     };
     let question = Question {
-        fields: destination_fields(&selected.container, &base),
+        fields: destination_fields(console, &selected, &base),
         ..Question::default()
     };
     let from = selected.clone();
     proposals::propose(console, task, &question, selected, move |form| {
-        let destination = Destination::read(&from.console, &from.account, form)?;
+        let destination = Target::read(&from, form)?;
         let name_of = {
             let (base, directory) = (base.clone(), destination.path.clone());
             move |name: &str| format!("{directory}{}", name.strip_prefix(&*base).unwrap_or(name))
@@ -161,10 +164,11 @@ fn propose_copy(
     })
 }
 
-fn destination_fields(container: &str, directory: &str) -> Markup {
+fn destination_fields(console: &Console, from: &Selected, directory: &str) -> Markup {
     html! {
         div.fields {
-            label { "To the container " input name="container" value=(container) required autocomplete="off"; }
+            (destination::field(console, &from.account))
+            label { "To the container " input name="container" value=(from.container) required autocomplete="off"; }
             label.grow { "Directory " input name="path" value=(directory) placeholder="the root" autocomplete="off"; }
         }
         (choices())
@@ -175,7 +179,7 @@ fn destination_fields(container: &str, directory: &str) -> Markup {
 fn choices() -> Markup {
     html! {
         div.fields {
-            label.check { input type="checkbox" name="move" value="yes"; " Delete the originals afterwards: a move" }
+            label.check { input type="checkbox" name="move" value="yes"; " Move: delete the originals afterwards" }
             label.check { input type="checkbox" name="replace" value="yes"; " Replace blobs of the same name" }
         }
     }
@@ -190,29 +194,27 @@ struct How {
 }
 
 /// Where blobs are copied to, and how.
-struct Destination {
+struct Target {
+    destination: Destination,
     container: String,
     /// A directory with its slash, or empty.
     path: String,
     how: How,
 }
 
-impl Destination {
-    fn read(console: &Console, account: &str, form: &Form) -> Result<Destination> {
+impl Target {
+    fn read(from: &Selected, form: &Form) -> Result<Target> {
+        let destination = Destination::read(&from.console, &from.account, form)?;
         let container = form.required("container")?.to_owned();
-        check_changeable(&container)?;
-        let (services, account) = console.at(account)?;
-        services
-            .blobs
-            .get_container_properties(account, &container)
-            .map_err(|error| Failure::from(error).with("Field", "container"))?;
+        check_container(&destination, &container)?;
         let path = form.text("path").trim_start_matches('/');
         let slash = if path.is_empty() || path.ends_with('/') {
             ""
         } else {
             "/"
         };
-        Ok(Destination {
+        Ok(Target {
+            destination,
             container,
             path: format!("{path}{slash}"),
             how: How {
@@ -221,11 +223,26 @@ impl Destination {
             },
         })
     }
+
+    fn is_in(&self, from: &Selected) -> bool {
+        self.destination.account == from.account && self.container == from.container
+    }
+}
+
+/// Fails if the container is not there, or may not be changed.
+fn check_container(to: &Destination, container: &str) -> Result<()> {
+    check_changeable(container)?;
+    let found = to
+        .services
+        .blobs
+        .get_container_properties(to.stored(), container);
+    found.map_err(|error| Failure::from(error).with("Field", "container"))?;
+    Ok(())
 }
 
 fn copy(
     from: Selected,
-    to: Destination,
+    to: Target,
     source: String,
     name_of: impl Fn(&str) -> String + Send + 'static,
 ) -> Act<Item> {
@@ -234,20 +251,27 @@ fn copy(
         let mut last = None;
         for item in items.iter().take_while(|_| !job.is_canceled()) {
             let name = name_of(&item.name);
-            if name == item.name && to.container == from.container {
+            if name == item.name && to.is_in(&from) {
                 let message = "It would be copied onto itself.";
                 job.add_failed(&item.name, Failure::new(400, "SameName", message));
                 continue;
             }
             let url = url_of(&source, account, &from.container, &item.name);
-            let places = (from.place(), place_of(&from, &to));
+            let places = (
+                from.place(),
+                Place {
+                    account: &to.destination.account,
+                    container: &to.container,
+                },
+            );
             // A selected blob is never replaced: its own turn may come later.
-            let is_selected = to.container == from.container && from.covers(&name);
+            let is_selected = to.is_in(&from) && from.covers(&name);
             let how = How {
                 moves: to.how.moves,
                 replaces: to.how.replaces && !is_selected,
             };
-            match copy_one(&services, &places, (item, &name), (url, how)) {
+            let both = (&*services, &to.destination);
+            match copy_one(both, &places, (item, &name), (url, how)) {
                 Ok(ticket) => {
                     last = Some(ticket);
                     job.add_done(1);
@@ -260,13 +284,6 @@ fn copy(
     })
 }
 
-fn place_of<'a>(from: &'a Selected, to: &'a Destination) -> Place<'a> {
-    Place {
-        account: &from.account,
-        container: &to.container,
-    }
-}
-
 fn url_of(source: &str, account: &str, container: &str, name: &str) -> String {
     let parts = [account, container, name].map(links::encode);
     format!("{source}/{}", parts.join("/"))
@@ -274,12 +291,31 @@ fn url_of(source: &str, account: &str, container: &str, name: &str) -> String {
 
 /// Copies one blob in the version of the item, and deletes the original if it moves.
 fn copy_one(
-    services: &Services,
+    (services, destination): (&Services, &Destination),
     (from, to): &(Place<'_>, Place<'_>),
     (item, name): (&Item, &str),
     (source_url, how): (String, How),
 ) -> lazurite_blob::Result<Ticket> {
     let original = from.current(&item.name);
+    if destination.is_other_store {
+        let source = Side {
+            blobs: &services.blobs,
+            address: original,
+        };
+        let target = Side {
+            blobs: &destination.services.blobs,
+            address: to.current(name),
+        };
+        let now = services.clock.now();
+        let way = (source_url, how.replaces, now);
+        let copied = between::copy(&source, &target, &unchanged(item), way)?;
+        if !how.moves {
+            return Ok(copied);
+        }
+        // The stores sync by themselves: the original must not go before its copy is durable.
+        copied.wait()?;
+        return Ok(services.blobs.delete_blob(&original, &whole(item))?.1);
+    }
     let is_new = ETags::parse("*").filter(|_| !how.replaces);
     let request = CopyBlob {
         source_url,
@@ -317,14 +353,22 @@ pub fn rename_form(console: &Console, place: &Place<'_>, name: &str, etag: &str)
             form.fields method="post" action=(place.blob_path(&["copy"], name)) {
                 (layout::token(console))
                 input type="hidden" name="etag" value=(etag);
-                label { "Container " input name="container" value=(place.container) required autocomplete="off"; }
-                label.grow { "Name " input name="to" value=(name) required autocomplete="off" spellcheck="false"; }
-                label.check { input type="checkbox" name="replace" value="yes"; " Replace a blob of this name" }
-                button name="act" value="move" { "Move" }
-                button.quiet name="act" value="copy" { "Copy" }
+                (rename_fields(console, place, &Form::of(&[("container", place.container), ("to", name)])))
                 p.limits { "A move copies the blob, then deletes it with its snapshots, if it is unchanged since this page was made." }
             }
         }
+    }
+}
+
+/// The fields of the form, with these values, and its buttons.
+pub fn rename_fields(console: &Console, place: &Place<'_>, values: &Form) -> Markup {
+    html! {
+        (destination::field(console, place.account))
+        label { "Container " input name="container" value=(values.text("container")) required autocomplete="off"; }
+        label.grow { "Name " input name="to" value=(values.text("to")) required autocomplete="off" spellcheck="false"; }
+        label.check { input type="checkbox" name="replace" value="yes" checked[values.get("replace").is_some()]; " Replace a blob of this name" }
+        button name="act" value="move" { "Move" }
+        button.quiet name="act" value="copy" { "Copy" }
     }
 }
 
@@ -334,36 +378,48 @@ pub async fn rename(
     Path((account, container)): Path<(String, String)>,
     visit: Visit,
     Extension(form): Extension<Form>,
+) -> Page<Response<Body>> {
+    let names = (account, container, visit.parameter("name"));
+    let renamed = renamed(console.clone(), names.clone(), visit, form.clone()).await;
+    conflict::answer(console, names, (Part::Name, form), renamed).await
+}
+
+async fn renamed(
+    console: Arc<Console>,
+    (account, container, name): (String, String, String),
+    visit: Visit,
+    form: Form,
 ) -> Page<SeeOther> {
-    let name = visit.parameter("name");
     let to = form.required("to")?.to_owned();
     let new_container = form.required("container")?.to_owned();
     let how = How {
         moves: form.text("act") == "move",
         replaces: form.get("replace").is_some(),
     };
-    check_changeable(&new_container)?;
     if how.moves {
         check_changeable(&container)?;
     }
-    if new_container == container && to == name {
+    let destination = Destination::read(&console, &account, &form)?;
+    if destination.account == account && new_container == container && to == name {
         let same = Failure::new(400, "SameName", "This is the name that the blob has.");
         return Err(same.with("Field", "to").into());
     }
-    let path = blob_path(&account, &new_container, &to);
+    let path = blob_path(&destination.account, &new_container, &to);
     let done = if how.moves { Done::Moved } else { Done::Copied };
     let source = source_of(&visit);
     written(console, path, done, move |console| {
         let etag = form.text("etag").to_owned();
         let item = Item { name, etag };
-        let place = |container| Place {
-            account: &account,
-            container,
-        };
-        let places = (place(&*container), place(&*new_container));
+        check_container(&destination, &new_container)?;
+        let place = |account, container| Place { account, container };
+        let places = (
+            place(&*account, &*container),
+            place(&*destination.account, &*new_container),
+        );
         let (services, own) = console.at(&account)?;
         let url = url_of(&source, own, &container, &item.name);
-        Ok(copy_one(&services, &places, (&item, &to), (url, how))?)
+        let both = (&*services, &destination);
+        Ok(copy_one(both, &places, (&item, &to), (url, how))?)
     })
     .await
 }

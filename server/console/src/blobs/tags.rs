@@ -86,7 +86,7 @@ fn row(account: &str, blob: &TaggedBlob) -> Markup {
         container: &blob.container,
     };
     html! { tr {
-        td { a href=(place.blob_path(&[], &blob.name)) { (cut(&blob.name, 300)) } }
+        td { a href=(place.blob_path(&[], &blob.name)) { (format::name(&blob.name, 300)) } }
         td { a href=(place.tree_path(&[])) { (blob.container) } }
         td { @for (index, (name, value)) in blob.tags.iter().enumerate() { @if index > 0 { ", " } (cut(name, 200)) " = " (cut(value, 300)) } }
     } }

@@ -1,12 +1,15 @@
 //! The text of a blob, edited in its page.
 
+use crate::blobs::conflict::{self, Part};
 use crate::blobs::place::{Place, blob_path, check_changeable, unchanged};
 use crate::context::Console;
 use crate::form::Form;
 use crate::respond::{Done, Page, SeeOther, Visit, written};
 use crate::{format, layout};
 use axum::Extension;
+use axum::body::Body;
 use axum::extract::{Path, State};
+use axum::http::Response;
 use lazurite_blob::{
     Blob, BlobAddress, BlobHeaders, BlobService, BlobSettings, BlobType, Checksums, Conditions,
     PutBlob, UploadKind,
@@ -37,6 +40,9 @@ pub fn editable(blobs: &BlobService, address: &BlobAddress<'_>, blob: &Blob) -> 
     (fits && !text.contains('\0')).then_some(text)
 }
 
+/// The value of the field `lines` for a text whose lines end with CR LF.
+const CR_LF: &str = "crlf";
+
 fn is_json(kind: &str) -> bool {
     kind.contains("json")
 }
@@ -49,21 +55,29 @@ pub fn form(
     blob: &Blob,
     text: &str,
 ) -> Markup {
-    let rows = text.lines().count().clamp(4, 24);
+    let lines = if text.contains("\r\n") { CR_LF } else { "lf" };
     html! {
         details {
             summary { "Edit the text" }
             form.fields method="post" action=(place.blob_path(&["text"], name)) {
                 (layout::token(console))
                 input type="hidden" name="etag" value=(blob.etag.quoted());
-                input type="hidden" name="lines" value=(if text.contains("\r\n") { "crlf" } else { "lf" });
-                // Browsers drop a line break at the beginning of a text area.
-                label.wide { "Text " textarea name="text" rows=(rows) spellcheck="false" { "\n" (text) } }
-                @if is_json(kind) { label.check { input type="checkbox" name="any" value="yes"; " Save even if it is not valid JSON" } }
+                (fields(kind, lines, text))
                 button { "Save the text" }
                 p.limits { "Saved only if the blob is unchanged since this page was made. Properties, metadata and tags are kept." }
             }
         }
+    }
+}
+
+/// The fields of the form. `lines` says how the lines of the stored text end.
+pub fn fields(kind: &str, lines: &str, text: &str) -> Markup {
+    let rows = text.lines().count().clamp(4, 24);
+    html! {
+        input type="hidden" name="lines" value=(lines);
+        // Browsers drop a line break at the beginning of a text area.
+        label.wide { "Text " textarea name="text" rows=(rows) spellcheck="false" { "\n" (text) } }
+        @if is_json(kind) { label.check { input type="checkbox" name="any" value="yes"; " Save even if it is not valid JSON" } }
     }
 }
 
@@ -79,9 +93,19 @@ pub async fn save(
     Path((account, container)): Path<(String, String)>,
     visit: Visit,
     Extension(form): Extension<Form>,
+) -> Page<Response<Body>> {
+    let names = (account, container, visit.parameter("name"));
+    let saved = stored(console.clone(), names.clone(), visit, form.clone()).await;
+    conflict::answer(console, names, (Part::Text, form), saved).await
+}
+
+async fn stored(
+    console: Arc<Console>,
+    (account, container, name): (String, String, String),
+    visit: Visit,
+    form: Form,
 ) -> Page<SeeOther> {
     check_changeable(&container)?;
-    let name = visit.parameter("name");
     let path = blob_path(&account, &container, &name);
     written(console, path, Done::Saved, move |console| {
         let (services, _) = console.at(&account)?;
@@ -116,10 +140,10 @@ pub async fn save(
 }
 
 /// Browsers send line breaks as CR LF, whatever the text had.
-fn text_of(form: &Form) -> String {
+pub fn text_of(form: &Form) -> String {
     let text = form.text("text");
     match form.text("lines") {
-        "crlf" => text.to_owned(),
+        CR_LF => text.to_owned(),
         _ => text.replace("\r\n", "\n"),
     }
 }

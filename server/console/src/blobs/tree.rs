@@ -4,7 +4,7 @@ use crate::blobs::count::count_blobs;
 use crate::blobs::place::{Place, check_changeable};
 use crate::blobs::words::{content_type, lease};
 use crate::context::Console;
-use crate::format::{self, cut};
+use crate::format;
 use crate::respond::{HandedBody, Html, Page, Visit, made};
 use crate::{layout, links, selection};
 use axum::Extension;
@@ -129,7 +129,7 @@ fn tree_page(console: &Console, account: &str, container: &str, visit: &Visit) -
     let state = properties.lease.state(visit.origin.now);
     let content = html! {
         (place.trail(&view.prefix))
-        h1 { (container) @if !directory_of(&view.prefix).is_empty() { "/" (cut(directory_of(&view.prefix), 200)) } }
+        h1 { (container) @if !directory_of(&view.prefix).is_empty() { "/" (format::name(directory_of(&view.prefix), 200)) } }
         (layout::note(console, visit))
         form.filter method="get" role="search" {
             label for="prefix" { "Names beginning with" }
@@ -143,7 +143,7 @@ fn tree_page(console: &Console, account: &str, container: &str, visit: &Visit) -
         }
         p.limits role="status" {
             @if !is_all { "More than " }
-            (units::counted(blobs, "blob")) @if !view.prefix.is_empty() { " with this beginning" } ", listed in "
+            (units::counted(blobs, "blob")) @if !view.prefix.is_empty() { " with this prefix" } ", listed in "
             (format!("{:.1} ms", took.as_secs_f64() * 1000.0)) "."
         }
         (upload_form(&place, directory_of(&view.prefix)))
@@ -227,8 +227,8 @@ fn entries(
         }
         p.limits {
             "Showing " (count(page.entries.len() as u64)) " in the order of names"
-            @if visit.query.has("from") { ", not from the first" }
             "."
+            @if visit.query.has("from") { " " a href=(view.path(place, &view.prefix, "")) { "First page" } }
             @if let Some(next) = &page.next_marker {
                 " " a rel="next" href=(view.path(place, &view.prefix, next)) { "Next page" }
             } @else { " End of list." }
@@ -273,7 +273,7 @@ fn directory_row(place: &Place<'_>, view: &View, name: &str, blob: Option<&Blob>
 /// The part of a name after the directory, cut if it is long. The prefix may end within a part.
 fn shown_name(name: &str, view: &View) -> Markup {
     let rest = name.strip_prefix(directory_of(&view.prefix));
-    cut(rest.filter(|rest| !rest.is_empty()).unwrap_or(name), 300)
+    format::name(rest.filter(|rest| !rest.is_empty()).unwrap_or(name), 300)
 }
 
 fn blob_row(place: &Place<'_>, view: &View, listed: &ListedBlob) -> Markup {
@@ -290,7 +290,7 @@ fn blob_row(place: &Place<'_>, view: &View, listed: &ListedBlob) -> Markup {
             @match &listed.blob {
                 Some(blob) => {
                     td.number { (size(blob.length)) }
-                    td { @if is_gone { "deleted" } @else { (content_type(blob)) } }
+                    td.kind { @if is_gone { "deleted" } @else { (content_type(blob)) } }
                     td { (format::time(deleted.map_or(blob.last_modified, |deleted| deleted.at))) }
                 },
                 None => { td.number {} td { "uncommitted" } td {} },

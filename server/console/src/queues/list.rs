@@ -88,6 +88,6 @@ pub async fn act(
     console: State<Arc<Console>>,
     account: Path<String>,
     form: Extension<Form>,
-) -> Page {
+) -> Page<SeeOther> {
     lists::act(&QUEUES, console, account, form).await
 }

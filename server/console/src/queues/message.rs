@@ -137,7 +137,13 @@ fn carry_out(
             }
             // The copy is put before the message is deleted. A failure in between loses nothing:
             // the message is then in both queues.
-            put_copy(queues, (account, to), &text, message.expires_at, now)?;
+            drop(put_copy(
+                queues,
+                (account, to),
+                &text,
+                message.expires_at,
+                now,
+            )?);
             Ok(queues.delete_message(account, queue, id, receipt)?)
         }
         _ => Ok(queues.delete_message(account, queue, id, receipt)?),

@@ -25,6 +25,8 @@ const MESSAGES_SHOWN: usize = 100;
 const TEXT_BYTES_SHOWN: usize = 400;
 /// Length of the shown texts, in bytes, after which a page ends.
 const PAGE_BYTES_MAX: usize = 80 << 10;
+/// Number of bytes shown of a message of blanks.
+const BLANKS_SHOWN: usize = 8;
 /// Approximate number of bytes of a message's markup.
 const MESSAGE_BYTES: usize = 900;
 /// Maximum time on one page for counting messages by state, and for searching them.
@@ -223,7 +225,7 @@ fn messages_section(
         section data-fresh="messages" {
             @if page.messages.is_empty() {
                 p.empty {
-                    @if !view.words.trim().is_empty() { "No message has these words, of " (count(page.examined)) " that were searched." }
+                    @if !view.words.trim().is_empty() { "None of the " (count(page.examined)) " messages that were searched has these words." }
                     @else if total == 0 { "The queue is empty." }
                     @else { "No message here." }
                 }
@@ -245,6 +247,8 @@ fn messages_section(
             }
             p.limits {
                 "Showing " (page.messages.len()) " of " (count(total)) " in the order of delivery, hidden ones last. Looking counts no delivery."
+
+                @if !view.from.is_empty() { " " a href=(view.path(account, queue, "")) { "First page" } }
                 @if let Some(next) = &page.next { " " a rel="next" href=(view.path(account, queue, next)) { "Next page" } }
             }
         }
@@ -261,7 +265,7 @@ fn row((account, queue): (&str, &str), message: &StoredMessage, now: SystemTime)
     html! { tr {
         (selection::cell(&keys, &message.message_id))
         td.message {
-            a href=(path) { @if text.is_empty() { i { "empty" } } @else { (cut(&text, TEXT_BYTES_SHOWN)) } }
+            a href=(path) { @if text.trim().is_empty() { (format::name(&text, BLANKS_SHOWN)) } @else { (cut(&text, TEXT_BYTES_SHOWN)) } }
             @if is_base64 { " " small { "Base64" } }
         }
         td { (state(message, now)) }

@@ -2,12 +2,13 @@
 //! another queue.
 
 use crate::context::Console;
+use crate::destination::{self, Destination};
 use crate::form::Form;
 use crate::jobs::{Act, Items, Task};
 use crate::proposals::{self, Question};
 use crate::queues::moves::{POISON, put_copy};
 use crate::queues::queue::{View, has_words};
-use crate::respond::{Html, Page, made};
+use crate::respond::{Page, SeeOther, made};
 use crate::selection::{ALL, ITEM};
 use axum::Extension;
 use axum::extract::{Path, State};
@@ -108,7 +109,7 @@ pub async fn act(
     State(console): State<Arc<Console>>,
     Path((account, queue)): Path<(String, String)>,
     Extension(form): Extension<Form>,
-) -> Page {
+) -> Page<SeeOther> {
     let messages = Messages::of(&console, &account, &queue, &form)?;
     made(console, move |console| match form.text("act") {
         "delete" => propose_deletion(console, messages, &form),
@@ -133,7 +134,7 @@ fn task(messages: &Messages, verbs: (&'static str, &'static str), form: &Form) -
     }
 }
 
-fn propose_deletion(console: &Console, messages: Messages, form: &Form) -> Result<Html> {
+fn propose_deletion(console: &Console, messages: Messages, form: &Form) -> Result<SeeOther> {
     let question = Question {
         note: html! { p { "Hidden messages are deleted as well: a consumer that holds one can no longer update it." } },
         is_destructive: true,
@@ -148,36 +149,42 @@ fn propose_deletion(console: &Console, messages: Messages, form: &Form) -> Resul
     })
 }
 
-fn propose_move(console: &Console, messages: Messages, form: &Form) -> Result<Html> {
+fn propose_move(console: &Console, messages: Messages, form: &Form) -> Result<SeeOther> {
     let origin = messages.queue.strip_suffix(POISON).unwrap_or_default();
     let question = Question {
-        fields: html! { div.fields { label { "To the queue " input name="to" value=(origin) required autocomplete="off"; } } },
+        fields: html! { div.fields { (destination::field(console, &messages.account)) label { "To the queue " input name="to" value=(origin) required autocomplete="off"; } } },
         note: html! { p { "They keep text and expiry, and begin with a dequeue count of 0." } },
         ..Question::default()
     };
     let task = task(&messages, ("Move", "Moved"), form);
     let from = messages.clone();
     proposals::propose(console, task, &question, messages, move |form| {
+        let destination = Destination::read(&from.console, &from.account, form)?;
         let to = form.required("to")?.to_owned();
-        let (services, account) = from.console.at(&from.account)?;
-        let known = services.queues.get_queue_metadata(account, &to);
+        let known = destination
+            .services
+            .queues
+            .get_queue_metadata(destination.stored(), &to);
         known.map_err(|error| Failure::from(error).with("Field", "to"))?;
-        if to == from.queue {
+        if destination.account == from.account && to == from.queue {
             let same = Failure::new(400, "SameName", "The messages are in this queue.");
             return Err(same.with("Field", "to"));
         }
-        let clock = services.clock.clone();
+        let clock = from.console.at(&from.account)?.0.clock.clone();
         Ok(work(
             from.clone(),
             move |queues, (account, queue), message| {
                 // The copy is put before the message is deleted. A failure in between loses nothing.
-                put_copy(
-                    queues,
-                    (account, &to),
+                let ticket = put_copy(
+                    &destination.services.queues,
+                    (destination.stored(), &to),
                     &message.text,
                     message.expires_at,
                     clock.now(),
                 )?;
+                if destination.is_other_store {
+                    ticket.wait()?;
+                }
                 queues.delete_message(account, queue, &message.message_id, &message.pop_receipt)
             },
         ))

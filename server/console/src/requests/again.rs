@@ -4,13 +4,11 @@
 use crate::context::Console;
 use crate::form::Form;
 use crate::requests::body;
-use crate::requests::facts::find;
+use crate::requests::facts::{self, find};
 use crate::respond::{Page, SeeOther};
 use crate::{layout, links};
 use axum::Extension;
 use axum::extract::{Path, State};
-use lazurite_protocol::accounts::name_of_fork;
-use lazurite_protocol::request::address::address;
 use lazurite_protocol::request::context::text_of;
 use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_services::http_client::{self, Upload};
@@ -202,7 +200,7 @@ async fn send_now(console: &Console, record: &Record, form: &Form) -> Result<Str
     let body = body.ok_or_else(|| wrong("The body of the request is not kept as a whole text."))?;
     let account = record.account.as_deref().unwrap_or_default();
     if let Some(key) = console.services().accounts.keys(account).first() {
-        let name = name_of_client(console, record, account, line.1);
+        let name = facts::account_in(console, record, line.1).unwrap_or_default();
         let bytes = body.len() as u64;
         signed_request::sign(record.service, (&name, key), line, bytes, &mut headers);
     }
@@ -227,17 +225,6 @@ async fn send_now(console: &Console, record: &Record, form: &Form) -> Result<Str
             "The request was answered, but not by a service: {status}."
         ))
     })
-}
-
-/// The account as the client names it, including the fork.
-fn name_of_client(console: &Console, record: &Record, account: &str, target: &str) -> String {
-    let host = record.header("host").unwrap_or_default();
-    let path = target.split('?').next().unwrap_or_default();
-    let addressed = address(record.service, console.all_accounts(), &host, path);
-    match addressed.and_then(|addressed| addressed.fork) {
-        Some(fork) => name_of_fork(account, &fork),
-        None => account.to_owned(),
-    }
 }
 
 /// The method and target in a form. Error: `400` if malformed, or for pages of the console.

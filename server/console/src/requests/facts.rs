@@ -3,7 +3,9 @@
 use crate::context::Console;
 use crate::links;
 use lazurite_base::units::count;
+use lazurite_protocol::accounts::name_of_fork;
 use lazurite_protocol::date;
+use lazurite_protocol::request::address::address;
 use lazurite_protocol::request::context::Query;
 use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_protocol::service_kind::ServiceKind;
@@ -37,6 +39,24 @@ pub fn find(console: &Console, id: &str) -> Result<Arc<Record>> {
         let message =
             format!("No request with the id '{id}' is kept. The last {kept} requests are.");
         Failure::new(404, "RequestNotFound", message)
+    })
+}
+
+/// The account of a request, with the name of a fork as the client wrote it; `None` if the request
+/// was refused before its account was known.
+pub fn account(console: &Console, record: &Record) -> Option<String> {
+    account_in(console, record, &record.target())
+}
+
+/// The same for a request with another target.
+pub fn account_in(console: &Console, record: &Record, target: &str) -> Option<String> {
+    let account = record.account.as_deref()?;
+    let host = record.header("host").unwrap_or_default();
+    let path = target.split('?').next().unwrap_or_default();
+    let addressed = address(record.service, console.all_accounts(), &host, path);
+    Some(match addressed.and_then(|addressed| addressed.fork) {
+        Some(fork) => name_of_fork(account, &fork),
+        None => account.to_owned(),
     })
 }
 

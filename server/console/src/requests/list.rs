@@ -49,7 +49,7 @@ fn requests_page(console: &Console, visit: &Visit) -> Html {
         div.scroll tabindex="0" role="region" aria-label="Requests" data-live=(links::path(&["requests", "live"], &[])) data-after=(totals.newest) {
             (table(&rows, "Requests, newest first"))
         }
-        @if records.is_empty() { p.empty data-empty { "No request yet. Send one, and it is here." } }
+        @if records.is_empty() { p.empty data-empty { "No requests yet. They appear here as they come in." } }
     };
     layout::page(console, "Requests", "Requests", content)
 }

@@ -1,11 +1,11 @@
 //! Why a request was refused: the ETag or lease that it expected and the actual one, the last
 //! request that changed the resource, and existing names similar to a missing one.
 
-use crate::context::Console;
+use crate::context::{Console, stored};
 use crate::format::cut;
 use crate::links;
 use crate::nearest::closest;
-use crate::requests::facts::{below_account, client, resource};
+use crate::requests::facts::{self, below_account, client, resource};
 use lazurite_blob::{BlobEntry, ListBlobs, ListContainers};
 use lazurite_protocol::date;
 use lazurite_protocol::response::error::Result;
@@ -52,13 +52,14 @@ fn changed(record: &Record) -> Option<String> {
 /// The last earlier request that changed the same resource; with `leases`, the last one that
 /// changed its lease.
 fn changed_by(console: &Console, record: &Record, leases: bool) -> Option<Arc<Record>> {
-    let path = resource(record);
+    let (path, account) = (resource(record), facts::account(console, record));
     let found = console.requests.latest(1, |other| {
         other.number < record.number
             && other.service == record.service
             && other.account == record.account
             && (!leases || other.operation.starts_with("Lease"))
             && changed(other).is_some_and(|changed| changed == path)
+            && facts::account(console, other) == account
             && console.shows_request(other)
     });
     found.into_iter().next()
@@ -91,12 +92,14 @@ pub fn met(console: &Console, record: &Record) -> Markup {
     }
 }
 
-/// The last request that changed a resource, which is named as in its path.
+/// The last request that changed a resource, which is named as in its path. `account` may be one of
+/// a fork.
 pub fn last_change(console: &Console, service: ServiceKind, account: &str, path: &str) -> Markup {
     let found = console.requests.latest(1, |record| {
         record.service == service
-            && record.account.as_deref() == Some(account)
+            && record.account.as_deref() == Some(stored(account))
             && changed(record).is_some_and(|changed| changed == path)
+            && facts::account(console, record).as_deref() == Some(account)
             && console.shows_request(record)
     });
     change(found.first().map(|record| &**record))
@@ -109,16 +112,18 @@ fn change(by: Option<&Record>) -> Markup {
                 a href=(links::path(&["requests", &by.request_id], &[])) { (by.operation) " " (by.status) }
                 " at " (date::iso8601(by.at)) " from " (client(by))
             },
-            None => "no request that is kept, or one inside a batch",
+            None => "no request that is kept: by this console, inside a batch, or too long ago",
         }
     }
 }
 
 /// The names most similar to the one that a request found missing.
 fn nearest(console: &Console, record: &Record, code: &str) -> Result<Vec<String>> {
-    let (Some(account), true) = (&record.account, record.status == 404) else {
+    let account = facts::account(console, record);
+    let Some(account) = account.filter(|_| record.status == 404) else {
         return Ok(Vec::new());
     };
+    let account = &*account;
     let path = resource(record);
     let (first, rest) = path.split_once('/').unwrap_or((&path, ""));
     let missing_inside = !code.starts_with("Container") && !rest.is_empty();
@@ -142,7 +147,7 @@ fn containers(console: &Console, account: &str) -> Result<Vec<String>> {
         max_results: Some(CANDIDATES_MAX),
         ..ListContainers::default()
     };
-    let services = console.services();
+    let (services, account) = console.at(account)?;
     let page = services.blobs.list_containers(account, &request)?;
     Ok(page.containers.into_iter().map(|(name, _)| name).collect())
 }
@@ -152,7 +157,8 @@ fn queues(console: &Console, account: &str) -> Result<Vec<String>> {
         maxresults: Some(CANDIDATES_MAX.into()),
         ..ListQueues::default()
     };
-    let page = console.services().queues.list_queues(account, request)?;
+    let (services, account) = console.at(account)?;
+    let page = services.queues.list_queues(account, request)?;
     Ok(page.queues.into_iter().map(|queue| queue.name).collect())
 }
 
@@ -162,10 +168,8 @@ fn blobs(console: &Console, account: &str, container: &str, prefix: &str) -> Res
         max_results: Some(CANDIDATES_MAX),
         ..ListBlobs::default()
     };
-    let page = console
-        .services()
-        .blobs
-        .list_blobs(account, container, &request)?;
+    let (services, account) = console.at(account)?;
+    let page = services.blobs.list_blobs(account, container, &request)?;
     let names = page.entries.into_iter().filter_map(|entry| match entry {
         BlobEntry::Blob(listed) => Some(listed.name),
         BlobEntry::Prefix(_) | BlobEntry::Directory(_) => None,
@@ -183,7 +187,8 @@ fn nearest_in_tables(
     // Encoded again, because the path is decoded: a percent sign belongs to the name.
     let address = Address::parse(&links::encode(path))?;
     let (name, keys) = address.clone().names();
-    let tables = &console.services().tables;
+    let (services, account) = console.at(account)?;
+    let tables = &services.tables;
     if !matches!(address, Address::Entity(..)) || code == "TableNotFound" {
         let query = TableQuery {
             top: Some(CANDIDATES_MAX),

@@ -2,7 +2,7 @@
 
 use crate::context::Console;
 use crate::form::Form;
-use crate::format::{self, cut};
+use crate::format;
 use crate::layout;
 use crate::links::{self, entity_path};
 use crate::requests::related;
@@ -76,7 +76,7 @@ fn entity_page(console: &Console, account: &str, table: &str, visit: &Visit) -> 
     let entity = tables.get_entity(stored, table, &partition_key, &row_key)?;
     let content = html! {
         (entity_trail(account, table, &entity.row_key))
-        h1 { (cut(&entity.partition_key, 200)) " / " (cut(&entity.row_key, 200)) }
+        h1 { (format::name(&entity.partition_key, 200)) " / " (format::name(&entity.row_key, 200)) }
         (layout::note(console, visit))
         (transactions::note(visit, account, table))
         dl.facts {
@@ -336,12 +336,12 @@ fn conflict_page(
         partition_key.replace('\'', "''"),
         row_key.replace('\'', "''")
     );
-    let by = related::last_change(console, ServiceKind::Table, name, &resource);
+    let by = related::last_change(console, ServiceKind::Table, account, &resource);
     let rows = format::fitting_rows(differences(&mine, &stored).into_iter());
     let content = html! {
         (entity_trail(account, table, row_key))
         h1 { "Changed since you opened it" }
-        p.alert role="alert" data-conflict { "Another client saved " (cut(row_key, 200)) " meanwhile, so yours was not saved (" (failure.code) ")." }
+        p.alert role="alert" data-conflict { "Another client saved " (format::name(row_key, 200)) " meanwhile, so yours was not saved (" (failure.code) ")." }
         p { "Changed last by " (by) "." }
         div.scroll.wide tabindex="0" role="region" aria-label="Both versions" { table {
             caption.hidden { "Both versions" }

@@ -91,7 +91,7 @@ fn grid_page(console: &Console, account: &str, table: &str, visit: &Visit) -> Re
         (filter_builder::chips(account, table, &filter))
         @if let Ok(rows) = &rows { (names_of_properties(&rows.entities)) }
         @match &rows {
-            Ok(rows) => { (cost(rows)) (bar((account, table), &filter, rows)) (entities(console, (account, table), &filter, &chosen, rows)) (limits((account, table), (&filter, &chosen), top, rows)) },
+            Ok(rows) => { (cost(rows)) (bar((account, table), &filter, rows)) (entities(console, (account, table), &filter, &chosen, rows)) (limits((account, table), (&filter, &chosen), (top, !visit.query.has("pk")), rows)) },
             Err(failure) => { (bad_filter(failure, &filter)) (bar_without_rows(account, table)) },
         }
         (rows::forms(console, account, table, &filter))
@@ -141,10 +141,7 @@ fn read_rows(console: &Console, account: &str, table: &str, query: &Query<'_>) -
 fn row_bytes(entity: &Entity, columns: usize) -> usize {
     let cells = entity.properties.iter().map(|(_, value)| cell_bytes(value));
     let absent = columns.saturating_sub(entity.properties.len());
-    let shown = |key: &str| {
-        let start = &key[..key.floor_char_boundary(CELL_BYTES_SHOWN)];
-        format::escaped_bytes(start)
-    };
+    let shown = |key: &str| format::name(key, CELL_BYTES_SHOWN).into_string().len();
     let (partition_key, row_key) = (&entity.partition_key, &entity.row_key);
     // The keys appear encoded, in full, in the link and in the value of the box.
     let keys = 6 * (partition_key.len() + row_key.len());
@@ -326,8 +323,8 @@ fn entity_row(account: &str, table: &str, entity: &Entity, columns: &[&str]) -> 
     html! {
         tr {
             (selection::cell(&rows::selection(entity), row_key))
-            td { (cut(partition_key, CELL_BYTES_SHOWN)) }
-            td { a href=(path) { @if row_key.is_empty() { i { "empty" } } @else { (cut(row_key, CELL_BYTES_SHOWN)) } } }
+            td { (format::name(partition_key, CELL_BYTES_SHOWN)) }
+            td { a href=(path) { (format::name(row_key, CELL_BYTES_SHOWN)) } }
             @for column in columns {
                 @match entity.property(column) {
                     Some(value @ (Value::Int32(_) | Value::Int64(_) | Value::Double(_))) => td.number { (display(value, CELL_BYTES_SHOWN)) },
@@ -343,7 +340,7 @@ fn entity_row(account: &str, table: &str, entity: &Entity, columns: &[&str]) -> 
 fn limits(
     (account, table): (&str, &str),
     (filter, columns): (&str, &str),
-    top: u32,
+    (top, is_first): (u32, bool),
     rows: &Rows,
 ) -> Markup {
     html! {
@@ -351,8 +348,9 @@ fn limits(
             "Showing " (count(rows.entities.len() as u64)) " in storage order"
             @if rows.is_cut { " of " (count(rows.cost.returned as u64)) " that were read: wide rows fill the page" }
             "."
+            @let path = links::path(&["tables", account, table], &[("filter", filter), ("columns", columns), ("top", &top.to_string())]);
+            @if !is_first { " " a href=(path) { "First page" } }
             @if let Some((partition_key, row_key)) = &rows.next {
-                @let path = links::path(&["tables", account, table], &[("filter", filter), ("columns", columns), ("top", &top.to_string())]);
                 @let more = format!("{path}&pk={}&rk={}", links::encode(partition_key), links::encode(row_key));
                 " " a rel="next" href=(more) { "Next page" }
             } @else { " End of list." }

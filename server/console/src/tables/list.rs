@@ -82,6 +82,6 @@ pub async fn act(
     console: State<Arc<Console>>,
     account: Path<String>,
     form: Extension<Form>,
-) -> Page {
+) -> Page<SeeOther> {
     lists::act(&TABLES, console, account, form).await
 }

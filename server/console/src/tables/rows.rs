@@ -176,8 +176,7 @@ async fn edited(
     let id = console.edits.next_id();
     let query = [("filter", form.text("filter")), ("edit", &id.to_string())];
     if form.get(selection::ALL).is_some() {
-        let message =
-            "A property is changed in selected rows: take the mark off the box for all of them.";
+        let message = "A change of a property needs rows that are selected one by one or by page. Clear the box that selects all of them.";
         return Err(Failure::new(400, "TooManyItems", message).into());
     }
     let path = links::path(&["tables", &account, &table], &query);

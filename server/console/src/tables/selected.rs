@@ -2,12 +2,13 @@
 //! another table.
 
 use crate::context::Console;
+use crate::destination::{self, Destination};
 use crate::edits::{Change, Edit};
 use crate::form::Form;
 use crate::jobs::{Act, Items, Job, Task};
 use crate::links;
 use crate::proposals::{self, Question};
-use crate::respond::{Html, Page, made};
+use crate::respond::{Page, SeeOther, made};
 use crate::selection::ALL;
 use crate::tables::rows::selected_rows;
 use crate::tables::transactions::TRANSACTION_MAX;
@@ -118,7 +119,7 @@ pub async fn act(
     State(console): State<Arc<Console>>,
     Path((account, table)): Path<(String, String)>,
     Extension(form): Extension<Form>,
-) -> Page {
+) -> Page<SeeOther> {
     let rows = Rows::of(&console, &account, &table, &form)?;
     made(console, move |console| match form.text("act") {
         "delete" => propose_deletion(console, rows, &form),
@@ -149,7 +150,7 @@ fn task(rows: &Rows, verbs: (&'static str, &'static str), form: &Form) -> Task {
     }
 }
 
-fn propose_deletion(console: &Console, rows: Rows, form: &Form) -> Result<Html> {
+fn propose_deletion(console: &Console, rows: Rows, form: &Form) -> Result<SeeOther> {
     let note = if rows.is_short() {
         html! { p { "The edit can be undone afterwards." } }
     } else {
@@ -258,9 +259,10 @@ fn executed(
     Ok((last, written))
 }
 
-fn propose_copy(console: &Console, rows: Rows, form: &Form) -> Result<Html> {
+fn propose_copy(console: &Console, rows: Rows, form: &Form) -> Result<SeeOther> {
     let question = Question {
         fields: html! { div.fields {
+            (destination::field(console, &rows.account))
             label { "To the table " input name="table" required autocomplete="off"; }
             label.check { input type="checkbox" name="replace" value="yes"; " Replace entities with the same keys" }
         } },
@@ -269,19 +271,17 @@ fn propose_copy(console: &Console, rows: Rows, form: &Form) -> Result<Html> {
     let task = task(&rows, ("Copy", "Copied"), form);
     let from = rows.clone();
     proposals::propose(console, task, &question, rows, move |form| {
+        let to = Destination::read(&from.console, &from.account, form)?;
         let table = form.required("table")?.to_owned();
-        let (services, account) = from.console.at(&from.account)?;
-        let known = services.tables.check_table(account, &table);
+        let known = to.services.tables.check_table(to.stored(), &table);
         known.map_err(|error| Failure::from(error).with("Field", "table"))?;
         // A row that was changed meanwhile would get its old properties back.
-        if table == from.table {
+        if to.account == from.account && table == from.table {
             let same = Failure::new(400, "SameName", "The rows are in this table.");
             return Err(same.with("Field", "table"));
         }
         let replaces = form.get("replace").is_some();
-        let from = from.clone();
         let act: Act<Row> = Box::new(move |job, rows| {
-            let (services, account) = from.console.at(&from.account)?;
             let operation = |Row(entity): &Row| Operation {
                 write: if replaces {
                     Write::InsertOrReplace
@@ -294,7 +294,8 @@ fn propose_copy(console: &Console, rows: Rows, form: &Form) -> Result<Html> {
                     entity.properties.clone(),
                 ),
             };
-            Ok(executed(&services, (account, &table), job, rows, operation)?.0)
+            let place = (to.stored(), &*table);
+            Ok(executed(&to.services, place, job, rows, operation)?.0)
         });
         Ok(act)
     })

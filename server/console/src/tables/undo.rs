@@ -3,7 +3,7 @@
 use crate::context::Console;
 use crate::edits::{Change, Edit};
 use crate::form::Form;
-use crate::format::{self, cut};
+use crate::format;
 use crate::respond::{Done, Html, Page, SeeOther, Visit, made, written};
 use crate::tables::transactions;
 use crate::value_text::{display, type_name};
@@ -84,7 +84,7 @@ fn change_rows(change: &Change) -> Markup {
     html! {
         tbody {
             tr { th colspan="4" scope="rowgroup" {
-                (cut(&row.partition_key, 200)) " / " (cut(&row.row_key, 200))
+                (format::name(&row.partition_key, 200)) " / " (format::name(&row.row_key, 200))
                 @match (before, after) { (None, _) => " inserted", (_, None) => " deleted", _ => {} }
             } }
             @for (name, old, new) in differing.iter().take(PROPERTIES_SHOWN) {

@@ -168,13 +168,26 @@ describe("many things at once", () => {
     assert.equal((await notes.downloadToBuffer()).toString(), '{"a": 2}');
     const { contentType, metadata } = await notes.getProperties();
     assert.deepEqual([contentType, metadata], ["application/json", { camera: "X100" }]);
-    await notes.setMetadata({ camera: "other" });
     await page.getByText("Edit the text").click();
     await page.getByLabel("Text").fill('{"a": 3}');
+    await notes.upload('{"a": 9}', 8, { blobHTTPHeaders: { blobContentType: "application/json" }, metadata: { camera: "other" } });
     await page.getByRole("button", { name: "Save the text" }).click();
-    await page.locator(".refused", { hasText: "condition" }).waitFor();
+    // Both versions, who changed it, and what was typed.
+    await page.getByRole("heading", { name: "Changed since you opened it" }).waitFor();
+    assert.deepEqual(await page.locator(".diff code").allTextContents(), ['{"a": 9}', '{"a": 3}']);
+    await page.getByRole("link", { name: "PutBlob 201" }).waitFor();
     assert.equal(await page.getByLabel("Text").inputValue(), '{"a": 3}');
-    await page.reload();
+    // Back leads to the page of the blob, as it is now.
+    await page.goBack();
+    await page.locator("pre.text", { hasText: '"a": 9' }).waitFor();
+    await page.getByText("Edit the text").click();
+    await page.getByLabel("Text").fill('{"a": 3}');
+    await notes.setMetadata({ camera: "last" });
+    await page.getByRole("button", { name: "Save the text" }).click();
+    await page.getByRole("button", { name: "Save mine over it" }).click();
+    await page.getByText("Saved.").waitFor();
+    assert.equal((await notes.downloadToBuffer()).toString(), '{"a": 3}');
+    assert.deepEqual((await notes.getProperties()).metadata, { camera: "last" });
     await page.getByText("Rename, move or copy").click();
     await page.getByLabel("Name", { exact: true }).fill("named/edit.json");
     await page.getByRole("button", { name: "Move", exact: true }).click();
@@ -198,6 +211,84 @@ describe("many things at once", () => {
       assert.deepEqual(complaints, []);
       await context.close();
     }
+  });
+
+  it("cancels a long copy into a fork, which leaves whole blobs, and goes back in steps", async () => {
+    const films = blobs.getContainerClient("films");
+    await films.create();
+    const first = films.getBlockBlobClient("film-000.bin");
+    await first.uploadData(Buffer.alloc(16 << 20, "a film "));
+    const copies = [...Array(199).keys()].map((number) => films.getBlobClient(`film-${String(number + 1).padStart(3, "0")}.bin`));
+    for (const copy of copies) await (await copy.beginCopyFromURL(first.url)).pollUntilDone();
+    assert.equal((await fetch(`${base}state/forks`, { method: "POST", body: '{"name": "cinema"}' })).status, 201);
+    const fork = `${account}--cinema`;
+    const { page, context, complaints } = await opened(`blobs/${link(account, "films")}`);
+    await page.getByLabel("all 200").check();
+    await page.getByRole("button", { name: "Copy or move…" }).click();
+    await page.waitForURL(/jobs\/\d+$/);
+    const confirmation = page.url();
+    await page.getByLabel("To the account").selectOption(fork);
+    await page.getByLabel("To the container").fill("none");
+    await page.getByRole("button", { name: "Copy 200 blobs" }).click();
+    await page.locator(".refused", { hasText: "does not exist" }).waitFor();
+    assert.equal(await page.getByLabel("To the container").getAttribute("aria-invalid"), "true");
+    await page.getByLabel("To the container").fill("films");
+    await page.getByLabel("Directory").fill("copied");
+    await page.getByRole("button", { name: "Copy 200 blobs" }).click();
+    // Shown by the page of the list, which can be loaded again in the middle.
+    await page.getByLabel("Progress").waitFor();
+    await page.reload();
+    await page.getByRole("button", { name: "Cancel", exact: true }).click();
+    const report = await page.getByText(/^Copied \d+ of 200 blobs from films\/\. Canceled\.$/).textContent();
+    const copied = await (await fetch(`${base}blobs/${fork}/films?prefix=copied%2F`)).text();
+    assert.equal(copied.match(/>film-\d+\.bin</g)?.length ?? 0, Number(report.match(/\d+/)[0]));
+    const sizes = [...copied.matchAll(/<td class="number">([^<]+)/g)].map(([, size]) => size);
+    assert.deepEqual(new Set(sizes), new Set(["16.8 MB"]), "a blob is there in part");
+    // Back from the report leads to it again, and then to the list.
+    await page.goto(confirmation);
+    await page.waitForURL(/films\?job=/);
+    await page.getByText(/Canceled\.$/).waitFor();
+    assert.deepEqual(complaints.filter((text) => !text.includes(" 404 ")), []);
+    await context.close();
+    await fetch(`${base}state/forks/cinema`, { method: "DELETE" });
+  });
+
+  it("deletes rows by keys alone, and Back leads from the confirmation to the list", async () => {
+    const few = await rows("Keyed", 5);
+    const { page, context, complaints } = await opened(`tables/${link(account, "Keyed")}`);
+    for (const key of ["j", "x", "j", "j", "x"]) await page.keyboard.press(key);
+    await page.getByText("2 selected").waitFor();
+    await page.keyboard.press("Delete");
+    await page.waitForURL(/jobs\/\d+$/);
+    await page.goBack();
+    await page.waitForURL(/tables\//);
+    await page.goForward();
+    await page.getByRole("button", { name: "Delete 2 rows" }).waitFor();
+    // The focus is on the button that deletes nothing.
+    assert.equal(await page.evaluate(() => document.activeElement.textContent), "Cancel");
+    await page.keyboard.press("Shift+Tab");
+    await page.keyboard.press("Enter");
+    await page.getByText("Deleted 2 rows from Keyed.").waitFor();
+    assert.deepEqual((await all(few.listEntities())).map((entity) => entity.rowKey), ["00001", "00003", "00004"]);
+    await page.goBack();
+    await page.getByText("Deleted 2 rows from Keyed.").waitFor();
+    await page.goBack();
+    await page.waitForURL((url) => url.pathname.endsWith("/Keyed") && url.search === "");
+    assert.deepEqual(complaints, []);
+    await context.close();
+  });
+
+  it("shows what does not show in a name", async () => {
+    const strange = blobs.getContainerClient("strange");
+    await strange.create();
+    for (const name of ["gnp.\u202eexe.txt", "end ", "שלום.txt"]) await strange.getBlockBlobClient(name).upload("x", 1);
+    const { page, context, complaints } = await opened(`blobs/${link(account, "strange")}`);
+    const shown = await page.locator("#list tbody a").allTextContents();
+    assert.deepEqual(shown, ["end␣", "gnp.U+202Eexe.txt", "שלום.txt"]);
+    await page.getByRole("link", { name: "gnp." }).click();
+    await page.getByRole("heading", { name: "gnp.U+202Eexe.txt" }).waitFor();
+    assert.deepEqual(complaints, []);
+    await context.close();
   });
 
   it("downloads a directory as a zip file", async () => {

@@ -118,6 +118,17 @@ async function seedState() {
   assert.deepEqual(answers.map((answer) => answer.status), [201, 201]);
 }
 
+/** The pages that ask before blobs are copied and deleted. */
+async function seedPlans() {
+  const [, token] = (await (await fetch(base)).text()).match(/lazurite-token" content="(\w+)/);
+  const ask = async (act) => {
+    const body = new URLSearchParams({ token, act, all: "yes", prefix: "2026/" });
+    const answer = await fetch(`${base}blobs/${link(account, "photos")}/selected`, { method: "POST", body });
+    return answer.url.slice(base.length);
+  };
+  [seeded.copyPlan, seeded.deletionPlan] = [await ask("copy"), await ask("delete")];
+}
+
 /** Requests that the advisor has something to say about, some of them with names that hold markup. */
 async function seedAdvice() {
   const query = async () => {
@@ -141,6 +152,7 @@ async function seed() {
   await Promise.all([seedBlobs(), seedQueues(), seedEntities()]);
   await seedErrors();
   await seedState();
+  await seedPlans();
   await seedAdvice();
   await sales.submitTransaction([["create", { partitionKey: "batch", rowKey: "1", Note: EVIL }], ["create", { partitionKey: "batch", rowKey: "2" }]]);
   const { requests } = await (await fetch(`${base}api/requests?after=0`)).json();
@@ -234,6 +246,8 @@ function places() {
   const request = ({ request_id: id }) => `requests/${id}`;
   return {
     ...PAGES,
+    "confirm-copy": seeded.copyPlan,
+    "confirm-deletion": seeded.deletionPlan,
     "blob-snapshot": ofSnapshot(""),
     "blob-compare": ofSnapshot("/compare"),
     message: `queues/${link(account, "taken", "message")}?id=${seeded.hidden}`,

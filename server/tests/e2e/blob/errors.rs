@@ -20,8 +20,7 @@
 //! - answers of versions before 2012: `LeaseAlreadyBroken`, `CopyAcrossAccountsNotSupported`;
 //! - hierarchical accounts: `DirectoryIsNotEmpty`, `OperationNotSupportedOnDirectory`,
 //!   `ResourceTypeMismatch`; and managed disks: `PreviousSnapshotOperationNotSupported`;
-//! - codes for which there is a more exact one: `ResourceAlreadyExists`, `LeaseLost`
-//!   (`LeaseNotPresentWithBlobOperation`), `TargetConditionNotMet` (`ConditionNotMet`),
+//! - codes for which there is a more exact one: `ResourceAlreadyExists`, `TargetConditionNotMet` (`ConditionNotMet`),
 //!   `InvalidSourceBlobUrl` (`InvalidHeaderValue`), `RequestUrlFailedToParse` (`InvalidUri`),
 //!   `InvalidBlockId` (`InvalidQueryParameterValue`, which names `blockid`), `BlobNotArchived`.
 
@@ -440,6 +439,8 @@ fn each_row_about_leases() {
          lease(&breaking, "change", LEASE)),
         ("LeaseIsBrokenAndCannotBeRenewed", 409, "The lease ID matched, but the lease has been broken explicitly and cannot be renewed.",
          lease(&broken, "renew", LEASE)),
+        ("LeaseLost", 412, "A lease ID was specified, but the lease for the blob/container has expired.",
+         delete("/con/broken", LEASE)),
         ("LeaseNotPresentWithBlobOperation", 412, "There is currently no lease on the blob.",
          delete("/con/free", LEASE)),
         ("LeaseNotPresentWithContainerOperation", 412, "There is currently no lease on the container.",

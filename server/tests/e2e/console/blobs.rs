@@ -106,6 +106,89 @@ fn a_soft_deleted_blob_is_shown_and_undeleted() {
 }
 
 #[test]
+fn a_form_for_a_changed_blob_shows_both_versions_and_who_changed_it() {
+    let server = with_photos(Server::fresh());
+    put(&server, "notes", "one\ntwo\nthree\n").is(201);
+    let head = || of(Service::Blob, "HEAD", "/photos/notes").send(&server);
+    let stale = head().header("etag").unwrap().replace('"', "%22");
+    put(&server, "notes", "one\n2\nthree\n").is(201);
+    of(Service::Blob, "PUT", "/photos/notes?comp=metadata")
+        .header("x-ms-meta-camera", "X100")
+        .send(&server)
+        .is(200);
+    let refused = |form: &str, fields: &str| {
+        let path = blob_page(&format!("/{form}"), "notes");
+        let answer = submit(&server, &path, &format!("etag={stale}&{fields}"));
+        let text = answer.is(412).text();
+        for part in ["Changed since you opened it", ">SetBlobMetadata 200</a>"] {
+            assert!(text.contains(part), "{form}: {text}");
+        }
+        text
+    };
+    let text = refused("text", "lines=lf&text=one%0D%0Amine%0D%0Athree%0D%0A");
+    assert!(
+        text.contains("<code>2</code>") && text.contains("<code>mine</code>"),
+        "{text}"
+    );
+    let text = refused("metadata", "metadata=camera%3A+Leica");
+    assert!(text.contains("<td>Leica</td><td>X100</td>"), "{text}");
+    let text = refused("properties", "type=text%2Fcsv");
+    assert!(
+        text.contains("<td>text/csv</td><td>text/plain</td>"),
+        "{text}"
+    );
+    let text = refused("tags", "tags=place%3A+lake");
+    assert!(
+        text.contains("<td>lake</td><td><i>absent</i></td>"),
+        "{text}"
+    );
+    let text = refused("copy", "act=move&container=photos&to=renamed");
+    assert!(text.contains("name=\"to\" value=\"renamed\""), "{text}");
+    // The form again has the ETag that is stored now, and what was typed.
+    let text = refused("text", "lines=lf&text=mine");
+    let (_, rest) = text.split_once("name=\"etag\" value=\"&quot;").unwrap();
+    let etag = rest.split("&quot;").next().unwrap();
+    let again = format!("etag=%22{etag}%22&lines=lf&text=mine");
+    submit(&server, &blob_page("/text", "notes"), &again).is(303);
+    assert_eq!(content(&server, "notes"), "mine");
+    assert_eq!(head().header("x-ms-meta-camera"), Some("X100"));
+}
+
+#[test]
+fn a_conflict_in_a_fork_names_the_request_to_the_fork() {
+    let server = with_photos(Server::fresh());
+    put(&server, "notes", "one").is(201);
+    page("POST", "state/forks")
+        .body(r#"{"name":"pr42"}"#)
+        .send(&server)
+        .is(201);
+    let metadata = of(Service::Blob, "PUT", "/photos/notes?comp=metadata");
+    metadata.in_fork("pr42").send(&server).is(200);
+    // Of the store, and later.
+    put(&server, "notes", "two").is(201);
+    let form = format!("blobs/{ACCOUNT}--pr42/photos/blob/metadata?name=notes");
+    let text = submit(&server, &form, "etag=%220x1%22&metadata=a%3A+b");
+    let text = text.is(412).text();
+    assert!(text.contains(">SetBlobMetadata 200</a>"), "{text}");
+    let missing = of(Service::Blob, "GET", "/photos/note")
+        .in_fork("pr42")
+        .send(&server);
+    let id = missing
+        .is(404)
+        .header("x-ms-request-id")
+        .unwrap()
+        .to_owned();
+    of(Service::Blob, "DELETE", "/photos/notes")
+        .send(&server)
+        .is(202);
+    let shown = html(&format!("requests/{id}")).send(&server).is(200).text();
+    let (_, nearest) = shown
+        .split_once("Nearest names")
+        .expect("names of the fork");
+    assert!(nearest.contains("<code>notes</code>"), "{nearest}");
+}
+
+#[test]
 fn properties_metadata_tags_tier_and_lease_are_changed() {
     let server = with_photos(Server::fresh());
     put(&server, "notes", "mine").is(201);

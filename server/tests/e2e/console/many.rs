@@ -41,7 +41,7 @@ fn a_bulk_deletion_beside_writers_removes_exactly_what_was_confirmed() {
     }
     put(&server, "photos", "older.txt");
     let fields = "act=delete&all=yes&prefix=old/";
-    let asked = submit(&server, &selected("photos"), fields);
+    let asked = asked(&server, &selected("photos"), fields);
     let text = asked.text();
     assert!(
         text.contains("Delete 450 blobs") && text.contains("from photos/old/"),
@@ -98,7 +98,7 @@ fn selected_blobs_and_directories_are_copied_and_moved_to_another_container() {
         put(&server, "photos", name);
     }
     let directory = "act=copy&prefix=2026/&item=%5B%222026%2F01%2F%22%5D";
-    let plan = plan_of(&submit(&server, &selected("photos"), directory));
+    let plan = plan_of(&asked(&server, &selected("photos"), directory));
     submit(
         &server,
         "jobs",
@@ -111,7 +111,7 @@ fn selected_blobs_and_directories_are_copied_and_moved_to_another_container() {
         "{report}"
     );
     assert!(names(&server, "kept").contains("<Name>in/01/a.txt</Name>"));
-    let plan = plan_of(&submit(
+    let plan = plan_of(&asked(
         &server,
         &selected("photos"),
         "act=copy&all=yes&prefix=2026/",
@@ -132,7 +132,7 @@ fn a_copy_replaces_no_blob_that_is_copied_too() {
     for name in ["in/a", "in/b/a"] {
         put(&server, "photos", name);
     }
-    let asked = submit(&server, &selected("photos"), "act=copy&all=yes&prefix=in/");
+    let asked = asked(&server, &selected("photos"), "act=copy&all=yes&prefix=in/");
     let fields = "container=photos&path=in/b&move=yes&replace=yes";
     let report = carried_out(&server, &plan_of(&asked), fields);
     assert!(
@@ -143,6 +143,225 @@ fn a_copy_replaces_no_blob_that_is_copied_too() {
     for name in ["in/a", "in/b/b/a"] {
         assert!(left.contains(&format!("<Name>{name}</Name>")), "{left}");
     }
+}
+
+#[test]
+fn a_confirmation_has_an_address_that_leads_to_the_report_afterwards() {
+    let server = Server::fresh();
+    create(&server, "photos");
+    put(&server, "photos", "a.txt");
+    let answer = submit(&server, &selected("photos"), "act=delete&all=yes&prefix=");
+    let place = answer.is(303).header("location").unwrap().to_owned();
+    let visit = || {
+        let page = Request::exactly(Service::Blob, "GET", &place).unsigned();
+        page.header("Accept", "text/html").send(&server)
+    };
+    let plan = plan_of(&visit());
+    // A reload shows the same question.
+    assert_eq!(plan_of(&visit()), plan);
+    carried_out(&server, &plan, "");
+    let report = format!("/_lazurite/blobs/{ACCOUNT}/photos?job={plan}");
+    visit().is(303).has_header("location", &report);
+    let gone = html("jobs/4711").send(&server).is(404).text();
+    assert!(gone.contains("Go back to the list"), "{gone}");
+}
+
+/// Makes a fork, and returns the account in it.
+fn fork_of(server: &Server, name: &str) -> String {
+    let body = format!(r#"{{"name":"{name}"}}"#);
+    page("POST", "state/forks").body(body).send(server).is(201);
+    format!("{ACCOUNT}--{name}")
+}
+
+/// The content of a blob, in the store or in a fork.
+fn content(server: &Server, fork: Option<&str>, path: &str) -> Vec<u8> {
+    let get = of(Service::Blob, "GET", path);
+    let get = fork.map_or(get.clone(), |fork| get.in_fork(fork));
+    get.send(server).is(200).body.clone()
+}
+
+#[test]
+fn blobs_of_all_kinds_are_copied_into_a_fork_and_moved_back() {
+    let server = Server::fresh();
+    create(&server, "photos");
+    create(&server, "back");
+    of(Service::Blob, "PUT", "/photos/in/block.txt")
+        .header("x-ms-blob-type", "BlockBlob")
+        .header("x-ms-meta-camera", "X100")
+        .header("x-ms-tags", "place=lake")
+        .header("Content-Type", "text/plain")
+        .body("block")
+        .send(&server)
+        .is(201);
+    of(Service::Blob, "PUT", "/photos/in/append.log")
+        .header("x-ms-blob-type", "AppendBlob")
+        .send(&server)
+        .is(201);
+    for line in ["one\n", "two\n"] {
+        of(
+            Service::Blob,
+            "PUT",
+            "/photos/in/append.log?comp=appendblock",
+        )
+        .body(line)
+        .send(&server)
+        .is(201);
+    }
+    of(Service::Blob, "PUT", "/photos/in/disk.vhd")
+        .header("x-ms-blob-type", "PageBlob")
+        .header("x-ms-blob-content-length", "1048576")
+        .send(&server)
+        .is(201);
+    of(Service::Blob, "PUT", "/photos/in/disk.vhd?comp=page")
+        .header("x-ms-page-write", "update")
+        .header("x-ms-range", "bytes=65536-66047")
+        .body(vec![7; 512])
+        .send(&server)
+        .is(201);
+    let fork = fork_of(&server, "pr42");
+    let asked = asked(&server, &selected("photos"), "act=copy&all=yes&prefix=in/");
+    assert!(
+        asked.text().contains(&format!("<option value=\"{fork}\">")),
+        "{}",
+        asked.text()
+    );
+    let plan = plan_of(&asked);
+    let nowhere = format!("plan={plan}&account={ACCOUNT}--none&container=photos&path=out");
+    submit(&server, "jobs", &nowhere).is(404);
+    let fields = format!("account={fork}&container=photos&path=out");
+    let report = carried_out(&server, &plan, &fields);
+    assert!(
+        report.contains("Copied 3 blobs from photos/in/."),
+        "{report}"
+    );
+    assert!(!names(&server, "photos").contains("<Name>out/"));
+    assert_eq!(
+        content(&server, Some("pr42"), "/photos/out/append.log"),
+        b"one\ntwo\n"
+    );
+    // A second copy replaces the block blob only: the others would be built in place.
+    let again = super::asked(&server, &selected("photos"), "act=copy&all=yes&prefix=in/");
+    let report = carried_out(&server, &plan_of(&again), &format!("{fields}&replace=yes"));
+    assert!(
+        report.contains("Copied 1 of 3 blobs") && report.contains("BlobAlreadyExists"),
+        "{report}"
+    );
+    // And back, into another container of the store.
+    let path = format!("blobs/{fork}/photos/selected");
+    let asked = super::asked(&server, &path, "act=copy&all=yes&prefix=out/");
+    let fields = format!("account={ACCOUNT}&container=back&path=&move=yes");
+    let report = carried_out(&server, &plan_of(&asked), &fields);
+    assert!(
+        report.contains("Copied 3 blobs from photos/out/."),
+        "{report}"
+    );
+    let left = of(
+        Service::Blob,
+        "GET",
+        "/photos?restype=container&comp=list&prefix=out/",
+    );
+    let left = left.in_fork("pr42").send(&server).is(200).text();
+    assert!(!left.contains("<Name>"), "{left}");
+    let block = of(Service::Blob, "GET", "/back/block.txt").send(&server);
+    block.is(200).has_header("content-type", "text/plain");
+    block.has_header("x-ms-meta-camera", "X100");
+    block.has_header("x-ms-tag-count", "1");
+    for name in ["block.txt", "append.log", "disk.vhd"] {
+        assert_eq!(
+            content(&server, None, &format!("/back/{name}")),
+            content(&server, None, &format!("/photos/in/{name}")),
+            "{name}"
+        );
+    }
+    let pages = of(Service::Blob, "GET", "/back/disk.vhd?comp=pagelist").send(&server);
+    assert_eq!(pages.is(200).text().matches("<PageRange>").count(), 1);
+}
+
+#[test]
+fn rows_and_messages_go_into_a_fork_and_back() {
+    let server = Server::fresh();
+    of(Service::Table, "POST", "/Tables")
+        .json(r#"{"TableName":"Orders"}"#)
+        .send(&server)
+        .is(201);
+    of(Service::Queue, "PUT", "/work").send(&server).is(201);
+    for number in 0..3 {
+        of(Service::Table, "POST", "/Orders")
+            .json(format!(
+                r#"{{"PartitionKey":"p","RowKey":"{number}","Age":{number}}}"#
+            ))
+            .send(&server)
+            .is(201);
+        of(Service::Queue, "POST", "/work/messages")
+            .body(format!(
+                "<QueueMessage><MessageText>{number}</MessageText></QueueMessage>"
+            ))
+            .send(&server)
+            .is(201);
+    }
+    let fork = fork_of(&server, "pr42");
+    // In the store only, so that each side differs.
+    of(Service::Table, "POST", "/Orders")
+        .json(r#"{"PartitionKey":"p","RowKey":"new"}"#)
+        .send(&server)
+        .is(201);
+    let rows = format!("tables/{ACCOUNT}/Orders/rows");
+    let plan = plan_of(&asked(&server, &rows, "act=copy&all=yes&filter="));
+    // The table of the same name in the fork is another table.
+    let report = carried_out(&server, &plan, &format!("account={fork}&table=Orders"));
+    assert!(
+        report.contains("Copied 1 of 4 rows") && report.contains("3 failed"),
+        "{report}"
+    );
+    let found = of(
+        Service::Table,
+        "GET",
+        "/Orders(PartitionKey='p',RowKey='new')",
+    );
+    found.in_fork("pr42").send(&server).is(200);
+    let messages = format!("queues/{fork}/work/selected");
+    let plan = plan_of(&asked(&server, &messages, "act=move&all=yes"));
+    let report = carried_out(&server, &plan, &format!("account={ACCOUNT}&to=work"));
+    assert!(report.contains("Moved 3 messages from work."), "{report}");
+    let count = |request: Request| {
+        let answer = request.send(&server);
+        answer
+            .header("x-ms-approximate-messages-count")
+            .unwrap()
+            .to_owned()
+    };
+    let metadata = || of(Service::Queue, "GET", "/work?comp=metadata");
+    assert_eq!(
+        (count(metadata()), count(metadata().in_fork("pr42"))),
+        ("6".to_owned(), "0".to_owned())
+    );
+}
+
+#[test]
+fn a_blob_is_moved_to_another_account() {
+    let location = TempDir::new().unwrap();
+    let accounts = format!("{ACCOUNT}:{KEY};second:{KEY}");
+    let launch = Launch::on(location.path())
+        .argument("--accounts")
+        .argument(&accounts);
+    let server = launch.start();
+    create(&server, "photos");
+    put(&server, "photos", "a.txt");
+    let etag = of(Service::Blob, "HEAD", "/photos/a.txt").send(&server);
+    let etag = etag.header("etag").unwrap().replace('"', "%22");
+    let other = "blobs/second";
+    submit(&server, other, "container=kept").is(303);
+    let rename = format!("blobs/{ACCOUNT}/photos/blob/copy?name=a.txt");
+    let fields = format!("act=move&etag={etag}&account=second&container=kept&to=b.txt");
+    let moved = submit(&server, &rename, &fields);
+    let place = moved.is(303).header("location").unwrap();
+    assert!(
+        place.starts_with("/_lazurite/blobs/second/kept/blob?name=b.txt"),
+        "{place}"
+    );
+    assert!(!names(&server, "photos").contains("a.txt"));
+    let text = html("blobs/second/kept").send(&server).is(200).text();
+    assert!(text.contains(">b.txt</a>"), "{text}");
 }
 
 #[test]

@@ -20,7 +20,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::http::{Connection, Request, Response, sign};
-use crate::server::{ACCOUNT, Launch, Server, Service};
+use crate::server::{ACCOUNT, KEY, Launch, Server, Service};
 
 fn page(method: &str, path: &str) -> Request {
     Request::exactly(Service::Blob, method, &format!("/_lazurite/{path}")).unsigned()
@@ -865,10 +865,18 @@ fn submit(server: &Server, path: &str, fields: &str) -> Response {
         .send(server)
 }
 
+/// Submits a form that asks for a confirmation, and returns the page that asks.
+fn asked(server: &Server, path: &str, fields: &str) -> Response {
+    let answer = submit(server, path, fields);
+    let place = answer.is(303).header("location").unwrap().to_owned();
+    let page = Request::exactly(Service::Blob, "GET", &place).unsigned();
+    page.header("Accept", "text/html").send(server)
+}
+
 /// Submits a form that asks for a confirmation, confirms it, and returns the page that the browser
 /// is led to, with the report.
 fn confirmed(server: &Server, path: &str, fields: &str) -> String {
-    let plan = plan_of(&submit(server, path, fields));
+    let plan = plan_of(&asked(server, path, fields));
     carried_out(server, &plan, "")
 }
 
@@ -1031,7 +1039,7 @@ fn messages_are_moved_back_from_a_poison_queue_with_their_expiry() {
         .send(&server)
         .text();
     assert_eq!(found.matches("<td class=\"message\"").count(), 1, "{found}");
-    let asked = submit(&server, &format!("{poison}/selected"), "act=move&all=yes");
+    let asked = asked(&server, &format!("{poison}/selected"), "act=move&all=yes");
     // A poison queue suggests the queue that its messages come from.
     assert!(asked.text().contains("name=\"to\" value=\"orders\""));
     let plan = plan_of(&asked);

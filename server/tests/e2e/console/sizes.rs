@@ -31,6 +31,30 @@ fn pages_of_long_names_and_wide_entities_stay_under_150_kib() {
     of(Service::Blob, "PUT", "/long?restype=container")
         .send(&server)
         .is(201);
+    // Characters that do not show take more bytes in a page than others.
+    of(Service::Blob, "PUT", "/unseen?restype=container")
+        .send(&server)
+        .is(201);
+    of(Service::Table, "POST", "/Tables")
+        .json(r#"{"TableName":"Unseen"}"#)
+        .send(&server)
+        .is(201);
+    let unseen = "\u{200b}\u{ad}".repeat(40);
+    for number in 0..120 {
+        let name = "%E2%80%8B%C2%AD".repeat(60);
+        of(Service::Blob, "PUT", &format!("/unseen/{name}{number:03}"))
+            .header("x-ms-blob-type", "BlockBlob")
+            .send(&server)
+            .is(201);
+        of(Service::Table, "POST", "/Unseen")
+            .json(format!(
+                r#"{{"PartitionKey":"{unseen}","RowKey":"{unseen}{number:03}"}}"#
+            ))
+            .send(&server)
+            .is(201);
+    }
+    check(&server, &format!("blobs/{ACCOUNT}/unseen"));
+    check(&server, &format!("tables/{ACCOUNT}/Unseen"));
     let long = encoded.repeat(60);
     for number in 0..260 {
         of(Service::Blob, "PUT", &format!("/long/{long}{number:03}"))

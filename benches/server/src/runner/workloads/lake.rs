@@ -183,14 +183,10 @@ fn rename(scene: &Scene, protocol: Protocol, names: Names) -> impl Load + use<> 
         Protocol::Lake => 201,
     };
     let mut template = Template::new(scene.account, request);
-    let mut turns = (0..names.count).map(|number| (number, false));
-    let mut back = (0..names.count).map(|number| (number, true));
+    let mut sent = 0..;
     let next = move |out: &mut Outgoing| {
-        let (number, is_back) = turns.next().or_else(|| back.next()).or_else(|| {
-            turns = (0..names.count).map(|number| (number, false));
-            back = (0..names.count).map(|number| (number, true));
-            turns.next()
-        })?;
+        let sent: u64 = sent.next()?;
+        let (number, is_back) = (sent % names.count, sent / names.count % 2 == 1);
         let (name, moved) = (names.name(number), format!("{}-moved", names.name(number)));
         let [from, to] = if is_back {
             [moved, name]

@@ -6,7 +6,7 @@ use crate::response::error::Failure;
 
 /// A code of the Blob service, the code of Data Lake Storage, and its message; `""` for the same
 /// message.
-const CODES: [(&str, &str, &str); 18] = [
+const CODES: [(&str, &str, &str); 19] = [
     (
         "BlobNotFound",
         "PathNotFound",
@@ -59,6 +59,11 @@ const CODES: [(&str, &str, &str); 18] = [
         "LeaseNotPresentWithBlobOperation",
         "LeaseNotPresent",
         "There is currently no lease on the resource.",
+    ),
+    (
+        "LeaseLost",
+        "LeaseLost",
+        "A lease ID was specified, but the lease for the resource has expired.",
     ),
     (
         "LeaseNotPresentWithContainerOperation",

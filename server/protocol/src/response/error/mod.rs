@@ -307,6 +307,7 @@ impl From<lazurite_blob::Error> for Failure {
             Error::LeaseIsBrokenAndCannotBeRenewed => {
                 answer(409, "LeaseIsBrokenAndCannotBeRenewed")
             }
+            Error::LeaseLost => answer(412, "LeaseLost"),
             Error::LeaseNotPresentWithBlobOperation => {
                 answer(412, "LeaseNotPresentWithBlobOperation")
             }
