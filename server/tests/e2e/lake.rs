@@ -253,6 +253,13 @@ fn errors_are_json_with_names_of_their_own_and_those_of_blobs_are_xml() {
             "InvalidInput",
         ),
         (
+            blob("PATCH", "/lake/file?action=setAccessControl")
+                .header("x-ms-permissions", "0777")
+                .header("If-None-Match", "*"),
+            412,
+            "ConditionNotMet",
+        ),
+        (
             blob("PUT", "/lake/file?resource=file").header("x-ms-properties", "a"),
             400,
             "InvalidHeaderValue",
