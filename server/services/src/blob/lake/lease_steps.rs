@@ -79,10 +79,11 @@ impl LeaseSteps {
         };
         if let Some((duration, proposed)) = self.acquire {
             // Logged before the write, whose ticket covers it.
-            let _ = apply(LeaseAction::Acquire {
+            let acquired = apply(LeaseAction::Acquire {
                 duration,
                 proposed: Some(proposed),
-            })?;
+            });
+            drop(acquired?);
         }
         let outcome = write();
         let after = match (&outcome, self.lease_id) {
@@ -96,7 +97,7 @@ impl LeaseSteps {
             (Ok(done), None) => done,
             (Err(error), after) => {
                 // The failure of the write is the one that the client needs to know.
-                let _ = after.map(apply);
+                drop(after.map(apply));
                 return Err(error);
             }
         };
