@@ -1,7 +1,6 @@
 //! Containers, queues and tables from flags, which are created at start unless they exist.
 
 use crate::services::Services;
-use lazurite_blob::ContainerSettings;
 use lazurite_protocol::resource_names::{check_container_name, check_queue_name, check_table_name};
 
 /// The names of the initial resources, by kind.
@@ -86,7 +85,7 @@ fn make_each(
 
 /// Creates a container. Returns false if it exists.
 fn make_container(services: &Services, account: &str, name: &str) -> Result<bool, String> {
-    let settings = ContainerSettings::default();
+    let settings = services.container_settings(account);
     match services
         .blobs
         .create_container_with(account, name, settings)

@@ -5,9 +5,7 @@ use crate::context::Console;
 use crate::respond::{Done, Page, SeeOther, written};
 use crate::{layout, links};
 use axum::extract::{Path, State};
-use lazurite_blob::{
-    BlobHeaders, BlobSettings, Checksums, Conditions, PublicAccess, PutBlob, UploadKind,
-};
+use lazurite_blob::{BlobHeaders, BlobSettings, Checksums, Conditions, PutBlob, UploadKind};
 use lazurite_engine::Ticket;
 use lazurite_protocol::date;
 use lazurite_protocol::response::error::{Failure, Result};
@@ -70,10 +68,10 @@ pub async fn create(
         drop(services.tables.create_table(account, EMPLOYEES)?);
         drop(services.tables.create_table(account, LOG)?);
         let _ = services.queues.create_queue(account, ORDERS, Vec::new())?;
-        let access = PublicAccess::Private;
+        let settings = services.container_settings(account);
         let _ = services
             .blobs
-            .create_container(account, ALBUM, access, Vec::new())?;
+            .create_container_with(account, ALBUM, settings)?;
         photos(&services, account)?;
         orders(&services, account)?;
         drop(log(&services, account)?);

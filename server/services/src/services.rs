@@ -5,7 +5,7 @@ use crate::connection::blocking_pool::Writers;
 use crate::faults::Faults;
 use crate::faults::targets::{Meter, Usage};
 use lazurite_base::wall_clock::WallClock;
-use lazurite_blob::BlobService;
+use lazurite_blob::{BlobService, ContainerSettings};
 use lazurite_engine::{Db, Durability, RandomIds, Recovered, Stats};
 use lazurite_protocol::accounts::Accounts;
 use lazurite_queue::QueueService;
@@ -39,6 +39,14 @@ pub struct Services {
 }
 
 impl Services {
+    /// The settings of a new private container, with the namespace that its account has.
+    pub fn container_settings(&self, account: &str) -> ContainerSettings {
+        ContainerSettings {
+            hierarchical: self.accounts.is_hierarchical(account),
+            ..ContainerSettings::default()
+        }
+    }
+
     /// Opens the services on an open store, and marks copies that a restart interrupted as failed.
     /// Blocks for the disk. The error is a sentence.
     pub fn open(

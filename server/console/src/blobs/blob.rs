@@ -165,14 +165,24 @@ fn properties(blob: &Blob, visit: &Visit) -> Markup {
         ("Cache-Control", &headers.cache_control),
         ("Content-Disposition", &headers.content_disposition),
     ];
-    let kind = kind(blob.blob_type());
+    let kind = if blob.is_directory() {
+        "directory"
+    } else {
+        kind(blob.blob_type())
+    };
     let tier = blob.tiering.tier(visit.origin.now);
     let rehydrating = blob.tiering.rehydrating(visit.origin.now);
     html! {
         dl.facts {
             div { dt { "Size" } dd { (count(blob.length)) " bytes" } }
             div { dt { "Kind" } dd { (kind) } }
-            div { dt { "Content-Type" } dd { (content_type(blob)) } }
+            @if !blob.is_directory() { div { dt { "Content-Type" } dd { (content_type(blob)) } } }
+            @if let Some(access) = &blob.access {
+                div { dt { "Owner" } dd { code { (access.owner) } } }
+                div { dt { "Group" } dd { code { (access.group) } } }
+                div { dt { "Permissions" } dd { code { (access.permissions_text()) } } }
+                div { dt { "Access control list" } dd { code { (cut(&access.acl_text(), 4096)) } } }
+            }
             div { dt { "Last modified" } dd { (format::time(blob.last_modified)) } }
             div { dt { "Created" } dd { (format::time(blob.created_at)) } }
             div { dt { "ETag" } dd { code { (blob.etag.quoted()) } } }

@@ -98,9 +98,9 @@ pub async fn create(
     written(console, path, Done::Created, move |console| {
         let (services, account) = console.at(&account)?;
         let blobs = &services.blobs;
-        let access = PublicAccess::Private;
+        let settings = services.container_settings(account);
         Ok(blobs
-            .create_container(account, &container, access, Vec::new())?
+            .create_container_with(account, &container, settings)?
             .1)
     })
     .await

@@ -12,7 +12,7 @@ use axum::extract::{Path, State};
 use axum::http::header::CONTENT_TYPE;
 use lazurite_base::units::{self, count, size};
 use lazurite_blob::{
-    BlobEntry, BlobHeaders, BlobSettings, BlockChoice, BlockSource, Checksums, Conditions,
+    Blob, BlobEntry, BlobHeaders, BlobSettings, BlockChoice, BlockSource, Checksums, Conditions,
     LeaseState, ListBlobs, ListBlobsPage, ListedBlob, PutBlob, PutBlockList, Ticket, Upload,
     UploadKind,
 };
@@ -248,12 +248,24 @@ fn nothing(view: &View) -> &'static str {
 fn entry_row(place: &Place<'_>, view: &View, entry: &BlobEntry) -> Markup {
     html! {
         @match entry {
-            BlobEntry::Prefix(name) | BlobEntry::Directory(ListedBlob { name, .. }) => tr {
-                (selection::cell(&serde_json::json!([name]).to_string(), name))
-                td { a.directory href=(view.path(place, name, "")) { (shown_name(name, view)) } }
-                td.number {} td { "directory" } td {}
-            },
+            BlobEntry::Prefix(name) => (directory_row(place, view, name, None)),
+            BlobEntry::Directory(listed) => (directory_row(place, view, &listed.name, listed.blob.as_ref())),
             BlobEntry::Blob(listed) => (blob_row(place, view, listed)),
+        }
+    }
+}
+
+/// The row of a directory. `blob` is its record, which only directories of a hierarchical namespace
+/// have.
+fn directory_row(place: &Place<'_>, view: &View, name: &str, blob: Option<&Blob>) -> Markup {
+    let access = blob.and_then(|blob| blob.access.as_ref());
+    html! {
+        tr {
+            (selection::cell(&serde_json::json!([name]).to_string(), name))
+            td { a.directory href=(view.path(place, name, "")) { (shown_name(name, view)) } }
+            td.number {}
+            td { "directory" @if let Some(access) = access { " " code { (access.permissions_text()) } } }
+            td { @if let Some(blob) = blob { (format::time(blob.last_modified)) } }
         }
     }
 }

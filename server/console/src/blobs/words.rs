@@ -15,6 +15,9 @@ pub fn lease(state: LeaseState) -> &'static str {
 
 /// The content type, or `application/octet-stream` if the blob has none.
 pub fn content_type(blob: &Blob) -> &str {
+    if blob.is_directory() {
+        return "directory";
+    }
     blob.headers
         .content_type
         .as_deref()

@@ -213,7 +213,7 @@ impl Context {
         self.account == other.account && self.fork == other.fork
     }
 
-    /// The host of the request and, in path style, the account's name: what clients add paths to.
+    /// Whether the path, not the host, names the account.
     pub fn is_path_style(&self) -> bool {
         self.raw_path.trim_start_matches('/') != self.resource
     }

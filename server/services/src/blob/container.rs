@@ -31,7 +31,7 @@ pub async fn create(request: Request, metadata: Metadata) -> Result<Response<Bod
         default_encryption_scope: default,
         deny_encryption_scope_override: denies,
         immutable_versions: false,
-        hierarchical: request.context.hierarchical,
+        ..request.state.services.container_settings(request.account())
     };
     if let Some(meter) = request.state.services.meter() {
         meter.check_free(Named::Container, request.account(), &request.container)?;

@@ -15,6 +15,9 @@ const INSTEAD: &str = "Clients for blobs work: a file system is a container, a f
 
 /// Refuses a request of Data Lake Storage.
 pub fn refuse(context: &Context) -> Result<()> {
+    if !context.speaks_data_lake {
+        return Ok(());
+    }
     if is_question_about_hierarchy(context) {
         let reason = "The account has no hierarchical namespace.";
         return Err(Failure::parameter("action", "getAccessControl", reason));

@@ -131,3 +131,139 @@ fn a_query_reads_although_it_is_posted() {
     let route = route(&context("POST", "/c/b?comp=query", &[])).unwrap();
     assert!(!route.operation.changes_state);
 }
+
+#[test]
+fn requests_of_data_lake_storage_find_their_operations() {
+    let found = |method: &str, target: &str, headers: &[(&str, &str)]| {
+        let mut context = context(method, target, headers);
+        context.hierarchical = true;
+        route(&context).map(|route| (route.operation.name, route.container, route.blob))
+    };
+    let rename = ("x-ms-rename-source", "/fs/old");
+    let patch = ("x-http-method-override", "PATCH");
+    let lease = ("x-ms-lease-action", "acquire");
+    for (method, target, headers, name, container, path) in [
+        (
+            "GET",
+            "/?resource=account",
+            &[][..],
+            "FilesystemList",
+            "",
+            "",
+        ),
+        (
+            "PUT",
+            "/fs?resource=filesystem",
+            &[],
+            "FilesystemCreate",
+            "fs",
+            "",
+        ),
+        (
+            "GET",
+            "/fs?resource=filesystem&recursive=true",
+            &[],
+            "PathList",
+            "fs",
+            "",
+        ),
+        (
+            "GET",
+            "/fs/?resource=filesystem&recursive=true",
+            &[],
+            "PathList",
+            "fs",
+            "",
+        ),
+        (
+            "HEAD",
+            "/fs//?action=getAccessControl",
+            &[],
+            "PathGetProperties",
+            "fs",
+            "",
+        ),
+        (
+            "HEAD",
+            "/fs?action=getAccessControl",
+            &[],
+            "PathGetProperties",
+            "fs",
+            "",
+        ),
+        (
+            "PUT",
+            "/fs/d//e/?resource=directory",
+            &[],
+            "PathCreate",
+            "fs",
+            "d/e",
+        ),
+        ("PUT", "/fs/new", &[rename], "PathRename", "fs", "new"),
+        (
+            "PUT",
+            "/fs/new?mode=legacy",
+            &[rename],
+            "PathRename",
+            "fs",
+            "new",
+        ),
+        (
+            "PATCH",
+            "/fs/f?action=append&position=0",
+            &[],
+            "PathAppendData",
+            "fs",
+            "f",
+        ),
+        (
+            "PUT",
+            "/fs/f?action=append&position=0",
+            &[patch],
+            "PathAppendData",
+            "fs",
+            "f",
+        ),
+        (
+            "POST",
+            "/fs/f?action=Flush&position=0",
+            &[patch],
+            "PathFlushData",
+            "fs",
+            "f",
+        ),
+        ("POST", "/fs/f", &[lease], "PathLease", "fs", "f"),
+        (
+            "DELETE",
+            "/fs/f?recursive=true",
+            &[],
+            "PathDelete",
+            "fs",
+            "f",
+        ),
+        ("DELETE", "/fs/f", &[], "DeleteBlob", "fs", "f"),
+        ("PUT", "/fs/f?comp=lease", &[lease], "LeaseBlob", "fs", "f"),
+    ] {
+        let (operation, found_container, found_path) = found(method, target, headers).unwrap();
+        assert_eq!(operation, name, "{method} {target}");
+        assert_eq!(
+            (&*found_container, &*found_path),
+            (container, path),
+            "{target}"
+        );
+    }
+    for (method, target, code) in [
+        ("PATCH", "/fs/f?action=other", "InvalidQueryParameterValue"),
+        ("PATCH", "/fs/f", "InvalidQueryParameterValue"),
+        ("POST", "/fs?resource=filesystem", "UnsupportedHttpVerb"),
+        (
+            "GET",
+            "/fs/f?resource=filesystem",
+            "InvalidQueryParameterValue",
+        ),
+        ("GET", "/?resource=filesystem", "InvalidQueryParameterValue"),
+    ] {
+        let refused = found(method, target, &[]).err().unwrap();
+        assert_eq!(refused.code, code, "{method} {target}");
+    }
+}

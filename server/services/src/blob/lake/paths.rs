@@ -12,6 +12,7 @@ use crate::blob::validators::with_validators;
 use crate::blob::write::refuse_overwrite;
 use axum::body::Body;
 use axum::http::Response;
+use axum::http::header::{HeaderName, HeaderValue};
 use lazurite_blob::{
     Blob, BlobHeaders, BlobService, Conditions, CreatePath, Error, Guid, LeaseDuration, Metadata,
     NewAccess, PathKind, Rights, SnapshotTime, Written,
@@ -21,6 +22,8 @@ use lazurite_protocol::request::context::Context;
 use lazurite_protocol::request::data_lake::normalized;
 use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_protocol::response::headers::{REQUEST_SERVER_ENCRYPTED, empty, put, put_static};
+
+const EXISTING_TYPE: HeaderName = HeaderName::from_static("x-ms-existing-resource-type");
 
 /// The header that names a deleted path.
 pub const UNDELETE_SOURCE: &str = "x-ms-undelete-source";
@@ -73,13 +76,36 @@ pub fn put_directory(
     blobs.create_path(&request.address(), path)
 }
 
+/// Creates a path. The refusal names the kind of a path that exists: Hadoop takes a directory that
+/// exists for made. Source: Hadoop's ABFS driver, `x-ms-existing-resource-type`.
 async fn create(request: Request, path: CreatePath) -> Result<Written> {
     let create_only = request.is_create_only();
-    let call = move |blobs: &BlobService, r: &Request| blobs.create_path(&r.address(), path);
-    let outcome = request.write(call).await;
-    let (written, ticket) = outcome.map_err(|failure| refuse_overwrite(failure, create_only))?;
-    ticket.await?;
-    Ok(written)
+    let writers = request.state.services.writers.clone();
+    let call = move |blobs: &BlobService, r: &Request| {
+        let address = r.address();
+        match blobs.create_path(&address, path) {
+            Err(Error::BlobAlreadyExists) => {
+                let found = blobs.get_blob_properties(&address, &Conditions::default());
+                Ok(Err(found.ok().map(|blob| resource_type(&blob))))
+            }
+            outcome => Ok(Ok(outcome?)),
+        }
+    };
+    match request.write(call).await? {
+        Ok((written, ticket)) => {
+            ticket.await?;
+            Ok(written)
+        }
+        Err(existing) => {
+            // As all refusals: once the path that exists is as durable as an acknowledged one.
+            writers.ticket().await?;
+            let failure = refuse_overwrite(Error::BlobAlreadyExists.into(), create_only);
+            Err(match existing {
+                Some(kind) => failure.with_header(EXISTING_TYPE, HeaderValue::from_static(kind)),
+                None => failure,
+            })
+        }
+    }
 }
 
 /// The lease that a new path has from the start.
