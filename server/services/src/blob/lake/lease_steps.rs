@@ -79,10 +79,11 @@ impl LeaseSteps {
         };
         if let Some((duration, proposed)) = self.acquire {
             // Logged before the write, whose ticket covers it.
-            drop(apply(LeaseAction::Acquire {
+            let acquired = apply(LeaseAction::Acquire {
                 duration,
                 proposed: Some(proposed),
-            })?);
+            });
+            drop(acquired?);
         }
         let outcome = write();
         let after = match (&outcome, self.lease_id) {
