@@ -862,17 +862,6 @@ fn the_blob_protocol_shows_directories() {
             409,
             "OperationNotSupportedOnDirectory",
         ),
-        (
-            blob("PUT", "/lake/file?comp=tags")
-                .body("<Tags><TagSet><Tag><Key>a</Key><Value>2</Value></Tag></TagSet></Tags>"),
-            409,
-            "FeatureNotYetSupportedForHierarchicalNamespaceAccounts",
-        ),
-        (
-            put("/lake/tagged", "BlockBlob").header("x-ms-tags", "a=b"),
-            409,
-            "FeatureNotYetSupportedForHierarchicalNamespaceAccounts",
-        ),
         (put("/lake/file/below", "BlockBlob"), 409, "PathConflict"),
     ] {
         let answer = request.send(&server);
