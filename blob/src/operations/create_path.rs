@@ -106,13 +106,12 @@ impl BlobWrite<'_> {
         let written = self.service.stamp(self.now, self.validators());
         let id = self.current().and_then(Blob::directory);
         let access = access.map_or_else(AccessControl::of_root, |access| *access);
-        let mut blob = new_directory(
-            id.unwrap_or_else(|| self.service.ids.next_id()),
-            written,
-            request.metadata,
-            request.headers,
-            access,
-        );
+        let id = id.unwrap_or_else(|| self.service.ids.next_id());
+        let mut blob = Blob {
+            metadata: request.metadata,
+            headers: request.headers,
+            ..new_directory(&self.container, id, written, access)
+        };
         if let Some(current) = self.current() {
             blob.created_at = current.created_at;
             blob.lease = current.lease.after_write(self.now);

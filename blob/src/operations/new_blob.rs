@@ -2,7 +2,7 @@
 
 use crate::access::NewAccess;
 use crate::conditions::Validators;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model::{
     Blob, BlobHeaders, BlobType, Content, Encryption, ImmutabilityPolicy, Layer, Metadata, Tags,
     Written,
@@ -68,7 +68,6 @@ impl BlobWrite<'_> {
     /// Returns the record of a blob that is created or replaced now. A replaced blob's time of
     /// creation and active lease are kept.
     pub(crate) fn new_blob(&self, new: NewBlob) -> Result<Blob> {
-        self.check_tags_supported(&new.settings.tags)?;
         let written = self.service.stamp(self.now, self.validators());
         let current = self.current();
         Ok(Blob {
@@ -100,14 +99,6 @@ impl BlobWrite<'_> {
             encryption_context: None,
             is_current: false,
         })
-    }
-
-    /// Fails for tags in a hierarchical container, as the hosted service does.
-    pub(crate) fn check_tags_supported(&self, tags: &Tags) -> Result<()> {
-        match self.container.hierarchical && !tags.is_empty() {
-            true => Err(Error::FeatureNotSupportedInHierarchy { feature: "tags" }),
-            false => Ok(()),
-        }
     }
 
     /// The version that a write makes, if the account keeps versions.

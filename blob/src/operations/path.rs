@@ -290,25 +290,18 @@ pub(crate) fn check_access(blob: &Blob, caller: Option<&Caller>, wanted: Rights)
 
 /// The root directory of a container, until it is changed.
 fn root_of(container: &Container) -> Blob {
-    let written = container.written();
     let access = AccessControl::of_root();
-    new_directory(
-        directory::ROOT,
-        written,
-        Metadata::new(),
-        BlobHeaders::default(),
-        access,
-    )
+    new_directory(container, directory::ROOT, container.written(), access)
 }
 
 /// The record of a new directory.
 pub(crate) fn new_directory(
+    container: &Container,
     id: u128,
     written: Written,
-    metadata: Metadata,
-    headers: BlobHeaders,
     access: AccessControl,
 ) -> Blob {
+    let scope = container.default_encryption_scope.clone();
     Blob {
         content: Content::Directory { id },
         layers: Vec::new(),
@@ -317,8 +310,8 @@ pub(crate) fn new_directory(
         last_modified: written.last_modified,
         created_at: written.last_modified,
         length: 0,
-        headers,
-        metadata,
+        headers: BlobHeaders::default(),
+        metadata: Metadata::new(),
         tags: Vec::new(),
         lease: Lease::default(),
         tiering: Tiering::default(),
@@ -329,7 +322,7 @@ pub(crate) fn new_directory(
         deleted: None,
         immutability: None,
         legal_hold: false,
-        encryption: Encryption::None,
+        encryption: scope.map_or(Encryption::None, Encryption::Scope),
         replaced_at: None,
         access: Some(Box::new(access)),
         encryption_context: None,
@@ -455,8 +448,7 @@ impl BlobWrite<'_> {
                 .unwrap_or_else(AccessControl::of_root);
             let access = AccessControl::of_new(&access, true, &new)?;
             let written = self.service.stamp(self.now, None);
-            let headers = BlobHeaders::default();
-            above = new_directory(*id, written, Metadata::new(), headers, access);
+            above = new_directory(&self.container, *id, written, access);
             let key = keys::blob(self.home(), &stored_name(parent, segment));
             made.push((key, above.clone()));
             parent = *id;

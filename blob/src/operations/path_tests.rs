@@ -454,6 +454,36 @@ fn a_rename_and_a_deletion_write_as_little_for_many_files_as_for_few() {
 }
 
 #[test]
+fn files_have_tags_that_a_search_refuses_to_find() {
+    let store = lake();
+    store.put("d/f", b"1").unwrap();
+    let none = Conditions::default();
+    let tags = pairs(&[("a", "b")]);
+    store
+        .set_blob_tags(&address("d/f"), tags.clone(), &none)
+        .unwrap()
+        .wait()
+        .unwrap();
+    store.rename("d", "e").unwrap();
+    assert_eq!(store.get_blob_tags(&address("e/f"), &none).unwrap(), tags);
+    assert_eq!(store.rows(&store.service.keyspaces.tags), 0);
+    assert_err!(
+        store.set_blob_tags(&address("e"), tags, &none),
+        Error::OperationNotSupportedOnDirectory
+    );
+    let search = FindBlobsByTags {
+        query: TagQuery::parse("a = 'b'").unwrap(),
+        marker: None,
+        max_results: None,
+        versions: false,
+    };
+    assert_err!(
+        store.find_blobs_by_tags(ACCOUNT, &search),
+        Error::FeatureNotSupportedInHierarchy { .. }
+    );
+}
+
+#[test]
 fn directories_have_leases_metadata_and_headers() {
     let store = lake();
     store.put("d/f", b"1").unwrap();

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::keys::{self, History, Tagged};
 use crate::lease::Leased;
 use crate::listing::PAGE_ENTRIES_MAX;
-use crate::model::{Blob, BlobAddress, BlobState, Tags};
+use crate::model::{Blob, BlobAddress, BlobState, Container, Tags};
 use crate::names;
 use crate::operations::permit::Action;
 use crate::operations::permit::RecordSlot;
@@ -87,7 +87,6 @@ impl BlobService {
             });
         }
         let mut write = self.begin_any_write(address)?;
-        write.check_tags_supported(&tags)?;
         let (place, mut blob) = write.find_for_change(address.state, condition)?;
         let permit = write.permit(Action::Set, place, Some(&blob))?;
         conditions.check_tags(&blob.tags)?;
@@ -104,7 +103,8 @@ impl BlobService {
     /// Returns one page of the account's blobs that match the query. The cost grows with the number
     /// of blobs that match the leading comparison. If the query has a comparison for equality, that
     /// is the leading one. Errors: an invalid container name; `OutOfRangeQueryParameterValue`;
-    /// `InvalidQueryParameterValue` for a malformed marker.
+    /// `InvalidQueryParameterValue` for a malformed marker; `FeatureNotSupportedInHierarchy` if one of
+    /// the containers is hierarchical.
     pub fn find_blobs_by_tags(
         &self,
         account: &str,
@@ -129,6 +129,7 @@ impl BlobService {
             }
             if deleted.is_none() {
                 let container = codec::decode_container(&rows.value()?)?;
+                check_indexed(&container)?;
                 if !search.container(&name, container.id)? {
                     break;
                 }
@@ -152,6 +153,16 @@ impl BlobService {
         let mut request = request.clone();
         request.query.container = Some(container.to_string());
         self.find_blobs_by_tags(account, &request)
+    }
+}
+
+/// Fails for a hierarchical container, which has no index of tags: nothing in it would be found.
+fn check_indexed(container: &Container) -> Result<()> {
+    match container.hierarchical {
+        true => Err(Error::FeatureNotSupportedInHierarchy {
+            feature: "a search for tags",
+        }),
+        false => Ok(()),
     }
 }
 

@@ -595,8 +595,12 @@ impl<'a> BlobWrite<'a> {
         self.index(&before, tags, None);
     }
 
-    /// Updates the index of the current blob, or of a version, from the tags `before` to `after`.
+    /// Updates the index of the current blob, or of a version, from the tags `before` to `after`. A
+    /// hierarchical container has no index: a rename of a directory would change all that is below.
     pub(crate) fn index(&mut self, before: &Tags, after: &Tags, version: Option<SnapshotTime>) {
+        if self.container.hierarchical {
+            return;
+        }
         let home = self.container.id;
         let keyspace = &self.service.keyspaces.tags;
         for (name, value) in before.iter().filter(|tag| !after.contains(tag)) {
