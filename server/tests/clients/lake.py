@@ -276,11 +276,11 @@ class BlobProtocol(Lake):
         self.assertEqual(names(self.files.get_paths()), [("made", True)])
         self.assertTrue(self.files.get_directory_client("made").exists())
 
-    def test_versions_and_tags_are_refused(self):
+    def test_files_have_tags(self):
         container = BLOBS.get_container_client(self.name)
         blob = container.upload_blob("f", b"")
-        with self.fails(409, "FeatureNotYetSupportedForHierarchicalNamespaceAccounts"):
-            blob.set_blob_tags({"a": "1"})
+        blob.set_blob_tags({"a": "1"})
+        self.assertEqual(blob.get_blob_tags(), {"a": "1"})
 
 
 if __name__ == "__main__":

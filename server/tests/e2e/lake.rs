@@ -253,6 +253,13 @@ fn errors_are_json_with_names_of_their_own_and_those_of_blobs_are_xml() {
             "InvalidInput",
         ),
         (
+            blob("PATCH", "/lake/file?action=setAccessControl")
+                .header("x-ms-permissions", "0777")
+                .header("If-None-Match", "*"),
+            412,
+            "ConditionNotMet",
+        ),
+        (
             blob("PUT", "/lake/file?resource=file").header("x-ms-properties", "a"),
             400,
             "InvalidHeaderValue",
@@ -854,17 +861,6 @@ fn the_blob_protocol_shows_directories() {
             put("/lake/dir", "BlockBlob"),
             409,
             "OperationNotSupportedOnDirectory",
-        ),
-        (
-            blob("PUT", "/lake/file?comp=tags")
-                .body("<Tags><TagSet><Tag><Key>a</Key><Value>2</Value></Tag></TagSet></Tags>"),
-            409,
-            "FeatureNotYetSupportedForHierarchicalNamespaceAccounts",
-        ),
-        (
-            put("/lake/tagged", "BlockBlob").header("x-ms-tags", "a=b"),
-            409,
-            "FeatureNotYetSupportedForHierarchicalNamespaceAccounts",
         ),
         (put("/lake/file/below", "BlockBlob"), 409, "PathConflict"),
     ] {

@@ -7,7 +7,7 @@ use crate::blob::request::Request;
 use crate::blob::validators::with_validators;
 use axum::body::Body;
 use axum::http::Response;
-use lazurite_blob::{AclChange, AclEntry, BlobService, NewAccess, Permissions};
+use lazurite_blob::{AclChange, AclEntry, BlobService, Conditions, ETags, NewAccess, Permissions};
 use lazurite_protocol::request::context::Context;
 use lazurite_protocol::response::error::{Failure, Result, common};
 use lazurite_protocol::response::headers::empty;
@@ -61,6 +61,11 @@ pub async fn set_access_control(request: Request) -> Result<Response<Body>> {
     let conditions = request.conditions()?;
     let call = move |blobs: &BlobService, r: &Request| {
         let address = r.address();
+        // The path exists, so this condition never holds.
+        if conditions.if_none_match == Some(ETags::Any) {
+            blobs.get_blob_properties(&address, &Conditions::default())?;
+            return Err(lazurite_blob::Error::ConditionNotMet);
+        }
         blobs.set_access_control(&address, owner, group, change.as_ref(), &conditions)
     };
     let (written, ticket) = request.write(call).await?;
