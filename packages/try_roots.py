@@ -146,6 +146,7 @@ def try_image(made: Path, processor: str, base: Path, work: Path) -> None:
         return run("buildah", *store, *words).strip()
 
     empty = buildah("from", "scratch")
+    buildah("config", "--arch", MACHINES[processor], empty)
     buildah("add", empty, base, "/")
     buildah("commit", empty, "base")
     build = ["build-using-dockerfile", "--arch", MACHINES[processor], "--isolation", "chroot", "--format", "docker", "--build-arg", "BASE=localhost/base", "--build-arg", f"TARGETARCH={MACHINES[processor]}"]

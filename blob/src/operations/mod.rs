@@ -42,6 +42,7 @@ pub(crate) mod merge_in_steps;
 mod merge_layers;
 #[cfg(test)]
 mod merge_tests;
+mod move_between;
 mod new_blob;
 mod new_list;
 mod page_blob;

@@ -57,6 +57,16 @@ impl Store {
         Ok(ticket.wait()?)
     }
 
+    /// A file in the directory that was flushed twice.
+    fn append_tree(&self, directory: &str) {
+        let path = format!("{directory}/appended");
+        self.create_at(PathKind::File, &path).unwrap();
+        for (at, data) in [(0, b"1"), (1, b"2")] {
+            self.append_at(&path, at, data).unwrap();
+            self.flush_at(&path, at + 1, false).unwrap();
+        }
+    }
+
     pub(super) fn append_at(&self, path: &str, position: u64, data: &[u8]) -> Result<()> {
         let upload = self.upload(UploadKind::PutBlock, data);
         let none = Conditions::default();
@@ -335,7 +345,7 @@ fn a_rename_onto_something_replaces_it_or_moves_into_it() {
 }
 
 #[test]
-fn a_file_moves_to_another_container_and_a_directory_does_not() {
+fn files_and_directories_move_to_another_container() {
     let store = lake();
     let second = ContainerSettings {
         hierarchical: true,
@@ -381,10 +391,26 @@ fn a_file_moves_to_another_container_and_a_directory_does_not() {
         .unwrap();
     rename(in_container("second", "g"), address("back")).unwrap();
     assert_eq!(store.read("back").unwrap(), b"body!");
+    store.put("d/sub/file", b"below").unwrap();
+    store.append_tree("d");
+    rename(address("d"), in_container("second", "e")).unwrap();
+    assert_eq!(store.all_paths(), ["back"]);
+    assert_eq!(drain(body("e/sub/file"), 1000), b"below");
+    rename(in_container("second", "e"), address("f")).unwrap();
+    assert_eq!(store.read("f/sub/file").unwrap(), b"below");
+    assert_eq!(store.read("f/appended").unwrap(), b"12");
+    rename(address("f"), in_container("second", "e")).unwrap();
+    store.put("big/first", b"1").unwrap();
+    for file in 0..1000 {
+        store
+            .create_at(PathKind::File, &format!("big/{file}"))
+            .unwrap();
+    }
     assert_err!(
-        rename(address("d"), in_container("second", "d")),
+        rename(address("big"), in_container("second", "big")),
         Error::FeatureNotSupportedInHierarchy { .. }
     );
+    store.delete_at("big", true).unwrap();
     assert_err!(
         rename(address("back"), in_container("flat", "d")),
         Error::NotHierarchical

@@ -1,6 +1,6 @@
 //! Rename of a file or directory: one batch moves one row, whatever is below a directory, because
-//! what is in it is filed under the directory's id. The id is one of the container, so a directory
-//! stays in its container.
+//! what is in it is filed under the directory's id. From one container to another, the batch has the
+//! rows of everything below it: see `move_between.rs`.
 
 use crate::conditions::{Conditions, WriteKind};
 use crate::error::{Error, Result};
@@ -47,8 +47,9 @@ impl BlobService {
     /// `DirectoryNotEmpty`; those of write conditions and leases, `BlobAlreadyExists` for
     /// `If-None-Match: *`; `AuthorizationPermissionMismatch`; `PendingCopyOperation`,
     /// `BlobImmutableDueToPolicy`, `BlobImmutableDueToLegalHold`; `FeatureNotSupportedInHierarchy`
-    /// for a file with more than 256 snapshots, and, from one container to another, for a directory,
-    /// a file with snapshots, and one with data that is not flushed.
+    /// for a file with more than 256 snapshots, and, from one container to another, for snapshots, data
+    /// that is not flushed, and a directory with more than 1,000 paths; `Conflict` of the engine if
+    /// such a directory is being swept: try again.
     pub fn rename_path(
         &self,
         source: &BlobAddress<'_>,
@@ -99,7 +100,7 @@ impl BlobService {
         let permit = to.retire(RetireReason::Overwritten)?;
         to.moves_directory = blob.is_directory();
         if from.home() != to.home() {
-            to.take_files(&from, &mut blob)?;
+            to.take_from_container(&from, &mut blob)?;
         }
         to.take_history(&from)?;
         to.take_record(&from, &blob);
@@ -149,26 +150,6 @@ impl BlobWrite<'_> {
         let slot = RecordSlot::Current;
         let _ = super::permit::Permit::new(Action::Delete, slot, blob, self.now, false)?;
         Ok(())
-    }
-
-    /// Takes over the files of a blob of another container. They stay there, named from here.
-    fn take_files(&mut self, from: &BlobWrite<'_>, blob: &mut Blob) -> Result<()> {
-        let refused = match (blob.is_directory(), blob.staging) {
-            (true, _) => "a rename of a directory from one file system to another",
-            (_, Some(_)) => "a rename of data that is not flushed to another file system",
-            _ if from.last_moment(History::Snapshot)?.is_some() => {
-                "a rename of a file with snapshots to another file system"
-            }
-            _ => {
-                for layer in &mut blob.layers {
-                    layer.shared = true;
-                    self.name_file(layer);
-                    self.unname_shared_file_of(from.home(), layer);
-                }
-                return Ok(());
-            }
-        };
-        Err(Error::FeatureNotSupportedInHierarchy { feature: refused })
     }
 
     /// Moves the snapshots of the source here.

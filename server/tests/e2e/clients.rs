@@ -94,20 +94,23 @@ fn python_clock() {
 
 #[test]
 fn python_lake() {
-    if !skips_clients() {
-        let location = tempfile::TempDir::new().unwrap();
-        let server = Launch::on(location.path()).argument("--hns").start();
-        run(python_command(), "lake.py", &server);
-    }
+    run_on_lake(python_command, "lake.py");
 }
 
 #[test]
 fn javascript_lake() {
-    if !skips_clients() {
-        let location = tempfile::TempDir::new().unwrap();
-        let server = Launch::on(location.path()).argument("--hns").start();
-        run(node_command(), "lake.js", &server);
-    }
+    run_on_lake(node_command, "lake.js");
+}
+
+#[test]
+fn requests_of_hadoop() {
+    run_on_lake(python_command, "abfs.py");
+}
+
+#[test]
+fn clients_of_lakes() {
+    let python = || python_of(&environment("lake-venv", "lake_requirements.txt"));
+    run_on_lake(python, "lake_clients.py");
 }
 
 #[test]
@@ -420,6 +423,15 @@ fn run_node(script: &str) {
     }
 }
 
+/// Runs a script with accounts that have a hierarchical namespace.
+fn run_on_lake(client: impl FnOnce() -> Command, script: &str) {
+    if !skips_clients() {
+        let location = tempfile::TempDir::new().unwrap();
+        let server = Launch::on(location.path()).argument("--hns").start();
+        run(client(), script, &server);
+    }
+}
+
 fn run_browser(script: &str) {
     if !skips_clients() {
         run(browser_command(), script, &Server::fresh());
@@ -427,7 +439,12 @@ fn run_browser(script: &str) {
 }
 
 pub(crate) fn python_command() -> Command {
-    let mut command = Command::new(python().join("bin/python"));
+    python_of(&python())
+}
+
+/// The interpreter of a virtual environment. It leaves no bytecode beside the scripts.
+fn python_of(environment: &Path) -> Command {
+    let mut command = Command::new(environment.join("bin/python"));
     command.arg("-B");
     command
 }
@@ -483,12 +500,17 @@ fn run_script(mut command: Command, script: &str) {
 
 /// The virtual environment with the Python clients, installed on first use.
 pub(crate) fn python() -> PathBuf {
+    environment("venv", "requirements.txt")
+}
+
+/// The virtual environment `target/clients/NAME`, installed from a pinned list on first use.
+fn environment(name: &str, list: &str) -> PathBuf {
     let version = finish(
         Command::new("python3").arg("--version"),
         INSTALL_TIME_MAX,
         PYTHON_MISSING,
     );
-    let made = made_once("venv", &["requirements.txt"], &version, |directory| {
+    let made = made_once(name, &[list], &version, |directory| {
         succeed(
             Command::new("python3").args(["-m", "venv"]).arg(directory),
             PYTHON_MISSING,
@@ -502,7 +524,7 @@ pub(crate) fn python() -> PathBuf {
             "--disable-pip-version-check",
             "--requirement",
         ]);
-        succeed(pip.arg(directory.join("requirements.txt")), PYTHON_MISSING)
+        succeed(pip.arg(directory.join(list)), PYTHON_MISSING)
     });
     made.unwrap_or_else(|reason| panic!("{reason}"))
 }

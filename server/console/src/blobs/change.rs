@@ -1,6 +1,6 @@
 //! The forms that change a blob, except its content: headers, metadata, tags, tier, lease.
 
-use crate::blobs::conflict::{self, Part};
+use crate::blobs::conflict::{self, Again};
 use crate::blobs::place::{Place, blob_path, check_changeable, unchanged};
 use crate::blobs::words::lease;
 use crate::context::Console;
@@ -86,7 +86,7 @@ fn values_of(headers: &BlobHeaders) -> [&Option<String>; 5] {
 }
 
 /// The headers that are set, by their titles.
-pub fn named(headers: &BlobHeaders) -> Vec<(String, String)> {
+fn named(headers: &BlobHeaders) -> Vec<(String, String)> {
     let named = HEADERS.iter().zip(values_of(headers));
     let set = named.filter_map(|((_, title), value)| {
         let value = shown(value.as_deref()?).into_owned();
@@ -95,7 +95,7 @@ pub fn named(headers: &BlobHeaders) -> Vec<(String, String)> {
     set.collect()
 }
 
-pub fn headers_fields(headers: &BlobHeaders) -> Markup {
+fn headers_fields(headers: &BlobHeaders) -> Markup {
     html! {
         @for ((name, title), value) in HEADERS.iter().zip(values_of(headers)) {
             label { (title) " " input name=(name) value=(shown(value.as_deref().unwrap_or_default())) autocomplete="off"; }
@@ -109,7 +109,7 @@ fn lines_of(pairs: &[(String, String)]) -> String {
 }
 
 /// A field with names and values, one pair on each line.
-pub fn lines_field(title: &str, name: &str, lines: &str) -> Markup {
+fn lines_field(title: &str, name: &str, lines: &str) -> Markup {
     let rows = lines.lines().count().clamp(2, 12);
     html! {
         label.wide { (title) ", a line each as 'name: value' " textarea name=(name) rows=(rows) spellcheck="false" { "\n" (lines) } }
@@ -146,6 +146,46 @@ async fn changed(
     .await
 }
 
+/// The part of a blob that a form changes.
+#[derive(Clone, Copy)]
+enum Part {
+    Properties,
+    Metadata,
+    Tags,
+}
+
+/// The form again, beside the values that are stored now.
+fn again(part: Part, form: Form) -> Again {
+    let pairs = |form: &Form, field: &str| form.pairs(field).unwrap_or_default();
+    let parts = move |_: &Console, _: &Place<'_>, _: &str, stored: &Blob| {
+        let (mine, there, fields) = match part {
+            Part::Properties => {
+                let headers = headers_of(&form);
+                let fields = headers_fields(&headers);
+                (named(&headers), named(&stored.headers), fields)
+            }
+            Part::Metadata => {
+                let fields = lines_field("Metadata", "metadata", form.text("metadata"));
+                (pairs(&form, "metadata"), stored.metadata.clone(), fields)
+            }
+            Part::Tags => {
+                let fields = lines_field("Tags", "tags", form.text("tags"));
+                (pairs(&form, "tags"), stored.tags.clone(), fields)
+            }
+        };
+        let fields = html! { (fields) (conflict::save_button()) };
+        (conflict::values(&mine, &there), fields)
+    };
+    Again {
+        path: match part {
+            Part::Properties => "properties",
+            Part::Metadata => "metadata",
+            Part::Tags => "tags",
+        },
+        parts: Box::new(parts),
+    }
+}
+
 /// Changes a blob on the condition that it is unchanged since its form was made. If it is not, the
 /// response shows both versions.
 async fn changed_if(
@@ -164,7 +204,7 @@ async fn changed_if(
         move |blobs, address| change(blobs, address, &condition),
     );
     let saved = saved.await;
-    conflict::answer(console, names, (part, form), saved).await
+    conflict::answer(console, names, again(part, form), saved).await
 }
 
 type Names = Path<(String, String)>;
@@ -245,7 +285,7 @@ pub async fn set_properties(
 }
 
 /// The headers in a form.
-pub fn headers_of(form: &Form) -> BlobHeaders {
+fn headers_of(form: &Form) -> BlobHeaders {
     let header = |name: &str| {
         let value = form.text(name).trim();
         Some(value.to_owned()).filter(|value| !value.is_empty())

@@ -4,7 +4,7 @@
 use crate::blobs::archive::archive;
 use crate::blobs::between::{self, Side};
 use crate::blobs::chosen::{Item, Selected};
-use crate::blobs::conflict::{self, Part};
+use crate::blobs::conflict::{self, Again};
 use crate::blobs::place::{Place, blob_path, check_changeable};
 use crate::blobs::tree::directory_of;
 use crate::context::Console;
@@ -13,14 +13,15 @@ use crate::form::Form;
 use crate::jobs::{Act, Task};
 use crate::proposals::{self, Question};
 use crate::respond::{Done, Page, SeeOther, Visit, made, written};
-use crate::{layout, links};
+use crate::{format, layout, links};
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::Response;
 use axum::response::IntoResponse;
+use lazurite_base::units::size;
 use lazurite_blob::{
-    Conditions, CopyBlob, DeleteBlob, DeleteSnapshots, ETags, Ticket, TierChanged,
+    Blob, Conditions, CopyBlob, DeleteBlob, DeleteSnapshots, ETags, Ticket, TierChanged,
 };
 use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_services::services::Services;
@@ -360,8 +361,25 @@ pub fn rename_form(console: &Console, place: &Place<'_>, name: &str, etag: &str)
     }
 }
 
+/// The form again, beside facts about the blob that is stored now.
+fn again(form: Form) -> Again {
+    let parts = move |console: &Console, place: &Place<'_>, _: &str, stored: &Blob| {
+        let facts = html! {
+            dl.facts {
+                div { dt { "Stored now" } dd { (size(stored.length)) } }
+                div { dt { "Last modified" } dd { (format::time(stored.last_modified)) } }
+            }
+        };
+        (facts, rename_fields(console, place, &form))
+    };
+    Again {
+        path: "copy",
+        parts: Box::new(parts),
+    }
+}
+
 /// The fields of the form, with these values, and its buttons.
-pub fn rename_fields(console: &Console, place: &Place<'_>, values: &Form) -> Markup {
+fn rename_fields(console: &Console, place: &Place<'_>, values: &Form) -> Markup {
     html! {
         (destination::field(console, place.account))
         label { "Container " input name="container" value=(values.text("container")) required autocomplete="off"; }
@@ -381,7 +399,7 @@ pub async fn rename(
 ) -> Page<Response<Body>> {
     let names = (account, container, visit.parameter("name"));
     let renamed = renamed(console.clone(), names.clone(), visit, form.clone()).await;
-    conflict::answer(console, names, (Part::Name, form), renamed).await
+    conflict::answer(console, names, again(form), renamed).await
 }
 
 async fn renamed(

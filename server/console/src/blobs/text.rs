@@ -1,7 +1,8 @@
 //! The text of a blob, edited in its page.
 
-use crate::blobs::conflict::{self, Part};
+use crate::blobs::conflict::{self, Again};
 use crate::blobs::place::{Place, blob_path, check_changeable, unchanged};
+use crate::blobs::words::content_type;
 use crate::context::Console;
 use crate::form::Form;
 use crate::respond::{Done, Page, SeeOther, Visit, written};
@@ -71,7 +72,7 @@ pub fn form(
 }
 
 /// The fields of the form. `lines` says how the lines of the stored text end.
-pub fn fields(kind: &str, lines: &str, text: &str) -> Markup {
+fn fields(kind: &str, lines: &str, text: &str) -> Markup {
     let rows = text.lines().count().clamp(4, 24);
     html! {
         input type="hidden" name="lines" value=(lines);
@@ -96,7 +97,29 @@ pub async fn save(
 ) -> Page<Response<Body>> {
     let names = (account, container, visit.parameter("name"));
     let saved = stored(console.clone(), names.clone(), visit, form.clone()).await;
-    conflict::answer(console, names, (Part::Text, form), saved).await
+    conflict::answer(console, names, again(form), saved).await
+}
+
+/// The form again, beside the text that is stored now.
+fn again(form: Form) -> Again {
+    let parts = move |console: &Console, place: &Place<'_>, name: &str, stored: &Blob| {
+        let services = console.at(place.account);
+        let text = services
+            .ok()
+            .and_then(|(services, _)| editable(&services.blobs, &place.current(name), stored));
+        let both = match text {
+            Some(text) => conflict::lines(&text, &text_of(&form)),
+            None => {
+                html! { p.empty { "The stored version is no longer a text that can be edited here." } }
+            }
+        };
+        let fields = fields(content_type(stored), form.text("lines"), form.text("text"));
+        (both, html! { (fields) (conflict::save_button()) })
+    };
+    Again {
+        path: "text",
+        parts: Box::new(parts),
+    }
 }
 
 async fn stored(
@@ -140,7 +163,7 @@ async fn stored(
 }
 
 /// Browsers send line breaks as CR LF, whatever the text had.
-pub fn text_of(form: &Form) -> String {
+fn text_of(form: &Form) -> String {
     let text = form.text("text");
     match form.text("lines") {
         CR_LF => text.to_owned(),

@@ -118,15 +118,12 @@ async function seedState() {
   assert.deepEqual(answers.map((answer) => answer.status), [201, 201]);
 }
 
-/** The pages that ask before blobs are copied and deleted. */
-async function seedPlans() {
+/** The page that asks before blobs are copied. */
+async function seedConfirmation() {
   const [, token] = (await (await fetch(base)).text()).match(/lazurite-token" content="(\w+)/);
-  const ask = async (act) => {
-    const body = new URLSearchParams({ token, act, all: "yes", prefix: "2026/" });
-    const answer = await fetch(`${base}blobs/${link(account, "photos")}/selected`, { method: "POST", body });
-    return answer.url.slice(base.length);
-  };
-  [seeded.copyPlan, seeded.deletionPlan] = [await ask("copy"), await ask("delete")];
+  const body = new URLSearchParams({ token, act: "copy", all: "yes", prefix: "2026/" });
+  const answer = await fetch(`${base}blobs/${link(account, "photos")}/selected`, { method: "POST", body });
+  seeded.confirmation = answer.url.slice(base.length);
 }
 
 /** Requests that the advisor has something to say about, some of them with names that hold markup. */
@@ -152,7 +149,7 @@ async function seed() {
   await Promise.all([seedBlobs(), seedQueues(), seedEntities()]);
   await seedErrors();
   await seedState();
-  await seedPlans();
+  await seedConfirmation();
   await seedAdvice();
   await sales.submitTransaction([["create", { partitionKey: "batch", rowKey: "1", Note: EVIL }], ["create", { partitionKey: "batch", rowKey: "2" }]]);
   const { requests } = await (await fetch(`${base}api/requests?after=0`)).json();
@@ -246,8 +243,7 @@ function places() {
   const request = ({ request_id: id }) => `requests/${id}`;
   return {
     ...PAGES,
-    "confirm-copy": seeded.copyPlan,
-    "confirm-deletion": seeded.deletionPlan,
+    confirmation: seeded.confirmation,
     "blob-snapshot": ofSnapshot(""),
     "blob-compare": ofSnapshot("/compare"),
     message: `queues/${link(account, "taken", "message")}?id=${seeded.hidden}`,

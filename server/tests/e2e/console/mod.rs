@@ -622,7 +622,7 @@ fn the_ring_drops_and_says_how_many() {
             .send(&none)
             .is(200)
             .text()
-            .contains("No request yet")
+            .contains("No requests yet")
     );
 }
 
