@@ -14,10 +14,13 @@ use crate::request_error::Refusal;
 use lazurite_protocol::service_kind::ServiceKind;
 use lazurite_services::signed_request::Headers;
 use std::fmt::Write as _;
+use std::sync::{Mutex, PoisonError};
 
 /// Maximum number of requests in a batch. Source: Blob Batch, "Remarks".
 const BATCH_MAX: usize = 256;
 const BOUNDARY: &str = "batch_lazurite";
+/// The code for a directory of a hierarchical container that has something in it.
+const NOT_EMPTY: &str = "DirectoryIsNotEmpty";
 
 /// Deletes the blobs of the list that were not changed since it was made. Blobs with snapshots
 /// stay, unless `with_snapshots`.
@@ -28,6 +31,8 @@ pub fn delete_blobs(
     work: Work,
 ) -> Outcome {
     let container = list.container.clone();
+    // A directory is listed before what is in it, and deleted after it.
+    let directories = Mutex::new(Vec::new());
     let produce = |hand: &mut Hand<'_, Vec<Listed>>| {
         let mut batch = Vec::new();
         list.each(&mut |blob| {
@@ -48,8 +53,27 @@ pub fn delete_blobs(
             with_snapshots,
         };
         let results = deletion.run(&blobs)?;
-        for (blob, deleted) in blobs.iter().zip(results) {
-            settle(&work, &container, blob, deleted)?;
+        for (blob, deleted) in blobs.into_iter().zip(results) {
+            match deleted {
+                Err(error) if error.code() == NOT_EMPTY => {
+                    let mut directories =
+                        directories.lock().unwrap_or_else(PoisonError::into_inner);
+                    directories.push(blob);
+                }
+                deleted => settle(&work, &container, &blob, deleted)?,
+            }
+        }
+        Ok(())
+    });
+    let deleted = deleted.and_then(|()| {
+        let mut directories = directories
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        directories.sort_unstable_by(|a, b| b.name.cmp(&a.name));
+        for directory in directories {
+            work.check()?;
+            let deleted = delete_one(client, &container, &directory, with_snapshots);
+            settle(&work, &container, &directory, deleted)?;
         }
         Ok(())
     });
@@ -75,6 +99,7 @@ pub fn reason_to_stay(error: &Error) -> Option<&'static str> {
     match error.code() {
         "ConditionNotMet" => Some("changed since it was counted, and stays"),
         "SnapshotsPresent" => Some("it has snapshots, and stays: --snapshots deletes them too"),
+        NOT_EMPTY => Some("something is in it that was not counted, and it stays"),
         "LeaseIdMissing" => Some("somebody holds a lease on it, and it stays"),
         _ => None,
     }
