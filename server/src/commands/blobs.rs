@@ -9,7 +9,8 @@ use crate::http_client::Upload;
 use lazurite_base::terminal::plain;
 use lazurite_base::units::{counted, size};
 use lazurite_mover::bulk::{
-    Place, Work, count_files, delete_blobs, download, download_one, list_blobs, upload,
+    Place, Work, count_files, delete_blobs, download, download_one, is_directory, list_blobs,
+    upload,
 };
 use lazurite_mover::{Call, Client, Error, NewBlob, content_type, put_file, put_stream};
 use lazurite_protocol::service_kind::ServiceKind;
@@ -48,7 +49,7 @@ pub fn get(client: &Client, arguments: &GetArguments) -> Result<ExitCode, String
             &place.container,
             &place.directory(),
             "",
-            &mut |_| true,
+            &mut |blob| !is_directory(blob),
         );
         let list =
             list.map_err(|error| explain(client, Subject::Container(&place.container), error))?;

@@ -80,6 +80,34 @@ fn write(directory: &Path, name: &str, content: &str) {
 }
 
 #[test]
+fn directories_that_are_real_are_copied_moved_and_deleted_with_what_is_in_them() {
+    let data = TempDir::new().unwrap();
+    let server = Launch::on(data.path()).argument("--hns").start();
+    ok(&server, &["create", "container", "lake", "backup"]);
+    for path in ["a/1", "a/b/2", "a-b/3"] {
+        put(&server, &format!("/lake/d/{path}"), "x").is(201);
+    }
+    let scratch = TempDir::new().unwrap();
+    let down = scratch.path().join("down");
+    let said = ok(&server, &["get", "-r", "lake/d", down.to_str().unwrap()]);
+    assert!(said.contains("3 "), "{said}");
+    assert_eq!(fs::read_to_string(down.join("a/b/2")).unwrap(), "x");
+    let files = ["e/a", "e/a-b", "e/a-b/3", "e/a/1", "e/a/b", "e/a/b/2"];
+    ok(&server, &["cp", "-r", "lake/d", "backup/e"]);
+    assert_eq!(names(&server, "backup", &[]), [&["e"][..], &files].concat());
+    ok(&server, &["mv", "-r", "lake/d", "lake/e"]);
+    assert_eq!(
+        names(&server, "lake", &[]),
+        [&["d", "e"][..], &files].concat()
+    );
+    let said = ok(&server, &["rm", "-r", "lake/e", "--yes"]);
+    assert!(said.contains("6"), "{said}");
+    assert_eq!(names(&server, "lake", &[]), ["d", "e"]);
+    ok(&server, &["rm", "lake/e", "--yes"]);
+    assert_eq!(names(&server, "lake", &[]), ["d"]);
+}
+
+#[test]
 fn directories_go_up_and_down() {
     let server = with_containers();
     let scratch = TempDir::new().unwrap();

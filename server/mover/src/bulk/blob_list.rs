@@ -59,6 +59,11 @@ pub fn list_blobs(
     })
 }
 
+/// Whether a listed blob is a directory of a hierarchical container.
+pub fn is_directory(blob: &Element) -> bool {
+    property(blob, "ResourceType") == "directory"
+}
+
 fn listed_of(blob: &Element, has_fields: bool) -> Listed {
     let name = blob.child_name("Name");
     Listed {

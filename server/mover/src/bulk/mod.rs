@@ -13,7 +13,7 @@ mod spool;
 mod upload;
 mod work;
 
-pub use blob_list::{BlobList, list_blobs};
+pub use blob_list::{BlobList, is_directory, list_blobs};
 pub use delete::{delete_blobs, delete_one, reason_to_stay};
 pub use download::{download, download_one};
 pub use entities::{EntityList, delete_entities, list_entities};

@@ -9,7 +9,9 @@ use crate::blobs::container::resource;
 use crate::blobs::export::{quoted, reason_to_leave_out};
 use crate::blobs::line::headers_of;
 use crate::blobs::listed::Listed;
-use crate::bulk::{BlobList, Outcome, Place, Work, delete_one, list_blobs, reason_to_stay};
+use crate::bulk::{
+    BlobList, Outcome, Place, Work, delete_one, is_directory, list_blobs, reason_to_stay,
+};
 use crate::client::Client;
 use crate::copy::blobs::{BlobCopy, NotCopied, datasets};
 use crate::copy::journal::Journal;
@@ -92,12 +94,15 @@ impl BlobsCopy<'_> {
             known: AtomicU64::new(0),
             notes: Mutex::default(),
         };
-        let (list, unreadable) = self.list(&copy)?;
+        let (list, unreadable, directories) = self.list(&copy)?;
         let work = work(list.count);
         for sentence in unreadable {
             work.leave_out(sentence);
         }
-        let copied = self.copy(&copy, list, &work);
+        let mut copied = self.copy(&copy, list, &work);
+        if self.moves && copied.is_ok() {
+            copied = self.delete_directories(&copy, directories);
+        }
         for sentence in copy.progress.end(usize::MAX) {
             work.leave_out(sentence);
         }
@@ -105,8 +110,30 @@ impl BlobsCopy<'_> {
         Ok(work.end(copied, notes.unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// The blobs to copy, and sentences about those that cannot be read.
-    fn list(&self, copy: &CopyRun<'_>) -> Result<(BlobList, Vec<String>)> {
+    /// Deletes the directories that a move has emptied, from the last one listed to the first.
+    fn delete_directories(&self, copy: &CopyRun<'_>, directories: Vec<String>) -> Result<()> {
+        for name in directories.iter().rev() {
+            let directory = resource(&self.source.container, name);
+            match send(
+                &copy.from,
+                ServiceKind::Blob,
+                "DELETE",
+                &directory,
+                &[],
+                b"",
+            ) {
+                Err(error) if error.ends_all() => return Err(error),
+                // Something is left in it, or somebody has deleted it.
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The blobs to copy, sentences about those that cannot be read, and the directories of a
+    /// hierarchical container, which a copy of what is in them makes again.
+    fn list(&self, copy: &CopyRun<'_>) -> Result<(BlobList, Vec<String>, Vec<String>)> {
+        let mut directories = Vec::new();
         let container = &self.source.container;
         let (mut others, mut unreadable) = (NotCopied::default(), Vec::new());
         let prefix = if self.is_recursive {
@@ -120,6 +147,10 @@ impl BlobsCopy<'_> {
             if !self.is_recursive && *name != self.source.name || others.counts(blob) {
                 return false;
             }
+            if is_directory(blob) {
+                directories.push(name);
+                return false;
+            }
             if let Some(reason) = reason_to_leave_out(blob) {
                 unreadable.push(format!("{container}/{name}: {reason}"));
                 return false;
@@ -127,7 +158,7 @@ impl BlobsCopy<'_> {
             true
         })?;
         others.note(copy, container);
-        Ok((list, unreadable))
+        Ok((list, unreadable, directories))
     }
 
     fn copy(&self, copy: &CopyRun<'_>, mut list: BlobList, work: &Work) -> Result<()> {

@@ -144,12 +144,13 @@ pub async fn undelete_path(request: Request) -> Result<Response<Body>> {
     let source = request.context.required_header(UNDELETE_SOURCE)?;
     let id = source.split_once('?').and_then(|(path, query)| {
         let path = decode_utf8(path)?;
-        let is_here = normalized(&path) == normalized(&request.blob);
+        // The client for JavaScript leaves the path out.
+        let is_here = path.is_empty() || normalized(&path) == normalized(&request.blob);
         let id = Query::parse(query).ok()?.get("deletionid")?;
         SnapshotTime::parse(&id).filter(|_| is_here)
     });
     let id = id.ok_or_else(|| {
-        let form = "It has the form PATH?deletionid=ID, with the path of the request.";
+        let form = "It has the form PATH?deletionid=ID, with the path of the request or none.";
         Failure::header(UNDELETE_SOURCE, source).with("ExtendedErrorDetail", form)
     })?;
     let call = move |blobs: &BlobService, r: &Request| blobs.undelete_path(&r.address(), id);
