@@ -1,6 +1,7 @@
 //! Listings: one page at a time in byte order of names, by prefix, and by delimiter with a seek
 //! past each group.
 
+mod entries;
 mod entry;
 mod tree;
 mod walk;
@@ -16,10 +17,11 @@ use crate::model::{Blob, Container};
 use crate::names;
 use crate::pager::{Marker, Pager};
 use crate::service::BlobService;
+use entries::{Entries, Position, Step};
 use lazurite_engine::{Direction, KeyRange, Keyspace, Snapshot};
 use std::time::SystemTime;
 use tree::{Shown, Tree, TreeWalk};
-use walk::{Position, Step, Walk};
+use walk::Walk;
 
 /// Maximum number of entries per page; also the number if the request gives none. Source: List
 /// Blobs, `maxresults`.
@@ -177,18 +179,6 @@ impl ListBlobs {
             rows_examined: walk.rows_examined(),
         })
     }
-}
-
-/// The entries of a listing, one after the other.
-trait Entries {
-    /// Moves to the first entry at or after this position. For the start of a page.
-    fn seek(&mut self, to: &Position) -> Result<()>;
-
-    /// The next step and its position; `None` at the end.
-    fn next(&mut self) -> Result<Option<(Position, Step)>>;
-
-    /// Rows of the store that were read so far.
-    fn rows_examined(&self) -> u64;
 }
 
 impl BlobService {

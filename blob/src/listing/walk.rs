@@ -5,32 +5,16 @@ use crate::error::Result;
 use crate::error::corrupt_record;
 use crate::keys::{self, History};
 use crate::keyspaces::Keyspaces;
-use crate::listing::Entries;
+use crate::listing::entries::{Entries, Position, Step};
 use crate::listing::entry::{BlobEntry, ListBlobs, ListedBlob};
 use crate::model::{Blob, PreviousState};
 use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::{Direction, KeyRange, Scan, Snapshot};
 use std::time::SystemTime;
 
-/// A position in a listing: the name, then the moment, then the kind. The position has the kind
-/// because a clock that was set back can assign a moment twice. A position without a moment is
-/// before all entries of the name.
-pub(super) type Position = (String, Option<(SnapshotTime, u8)>);
-
 /// The order of kinds at one moment: kinds of the history by their number, then the current blob.
 fn rank(kind: Option<History>) -> u8 {
     kind.map_or(u8::MAX, |kind| kind as u8)
-}
-
-/// A step of the walk.
-#[allow(
-    clippy::large_enum_variant,
-    reason = "nearly all are entries: a box would cost more than it saves"
-)]
-pub(super) enum Step {
-    Entry(BlobEntry),
-    /// A row that is not listed.
-    Skipped,
 }
 
 /// The moment of the current blob in a position: after all snapshots and versions of the name.

@@ -97,6 +97,8 @@ impl BlobService {
                 recursive: true,
                 marker: continuation.map(str::to_string),
                 max_results: Some(left.max(1)),
+                // A directory that the caller may not list ends the page, and is not named.
+                caller: address.caller.cloned(),
                 ..ListPaths::default()
             },
         )?;

@@ -1,6 +1,6 @@
 //! Path - Create: files and directories of a hierarchical container.
 
-use crate::access::{AccessControl, NewAccess};
+use crate::access::{AccessControl, Caller, NewAccess};
 use crate::conditions::{Conditions, WriteKind};
 use crate::error::{Error, Result};
 use crate::guid::Guid;
@@ -24,7 +24,7 @@ pub struct CreatePath {
     pub headers: BlobHeaders,
     /// Metadata of the path: `x-ms-properties`.
     pub metadata: Metadata,
-    /// Owner, group and rights. For a path that is there, the default leaves them as they are.
+    /// Owner, group and rights of a new path. A path that is there keeps its own.
     pub access: NewAccess,
     /// The lease that the path has from the start: its id and its length.
     pub lease: Option<(Guid, LeaseDuration)>,
@@ -57,7 +57,7 @@ impl BlobService {
         if write.current().is_some() && write.is_directory() != is_directory {
             return Err(Error::PathConflict);
         }
-        let access = write.access_of(is_directory, &request.access)?;
+        let access = write.access_of(is_directory, &request.access, address.caller)?;
         let (lease, expiry) = (request.lease, request.expiry);
         let mut blob = match request.kind {
             PathKind::Directory if expiry.is_some() => {
@@ -94,12 +94,30 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// The access control of a path that is made, or made again.
-    fn access_of(&self, is_directory: bool, new: &NewAccess) -> Result<Option<Box<AccessControl>>> {
-        match self.current() {
-            Some(blob) if *new == NewAccess::default() => Ok(blob.access.clone()),
-            _ => self.new_access(is_directory, new),
+    /// The access control of a path that is made. A path that is there keeps its own: to write to it
+    /// is no right to own it.
+    fn access_of(
+        &self,
+        is_directory: bool,
+        new: &NewAccess,
+        caller: Option<&Caller>,
+    ) -> Result<Option<Box<AccessControl>>> {
+        if let Some(blob) = self.current() {
+            return Ok(blob.access.clone());
         }
+        let unasked = NewAccess {
+            group: None,
+            ..new.clone()
+        };
+        if let (Some(caller), Some(own)) = (caller, self.new_access(is_directory, &unasked)?) {
+            let is_own = new.owner.as_ref().is_none_or(|owner| *owner == caller.id);
+            let may_have = |group: &String| *group == own.group || caller.groups.contains(group);
+            let may = is_own && new.group.as_ref().is_none_or(may_have);
+            if !caller.has_all_rights && !may {
+                return Err(Error::AuthorizationPermissionMismatch);
+            }
+        }
+        self.new_access(is_directory, new)
     }
 
     fn made_directory(&self, request: CreatePath, access: Option<Box<AccessControl>>) -> Blob {

@@ -69,7 +69,7 @@ impl BlobWrite<'_> {
         if !recursive {
             self.check_empty_directory(id)?;
         } else if self.service.may_hold_protected(self.home())? {
-            self.check_unprotected_below(id)?;
+            self.check_unprotected_below()?;
         }
         let permit = self.retire(RetireReason::Deleted)?;
         self.remove(&permit);
@@ -94,39 +94,59 @@ impl BlobWrite<'_> {
     }
 
     /// Fails if a record below the directory is protected.
-    fn check_unprotected_below(&self, id: u128) -> Result<()> {
-        self.check_below(id, |blob| {
+    fn check_unprotected_below(&self) -> Result<()> {
+        let directory = self.existing()?;
+        self.check_below(directory, |_, blob| {
             check_allowed(Action::Remove, blob, self.now, false)
         })
     }
 
-    /// Fails unless the caller may list and change every directory from the current one on. Source:
-    /// Access control lists in Azure Data Lake Storage, "Common scenarios related to ACL permissions".
+    /// Fails unless the caller may list and change every directory from the current one on, and
+    /// delete what is in those with the sticky bit. Source: Access control lists in Azure Data Lake
+    /// Storage, "Common scenarios related to ACL permissions", "Sticky bit".
     fn check_rights_below(&self, caller: &Caller) -> Result<()> {
         let all = Rights::READ.and(Rights::WRITE).and(Rights::EXECUTE);
-        let check = |blob: &Blob| match blob.is_directory() {
-            true => check_access(blob, Some(caller), all),
-            false => Ok(()),
+        let owns = |blob: &Blob| {
+            let access = blob.access.as_ref();
+            access.is_none_or(|access| access.owner == caller.id)
+        };
+        let is_sticky = |blob: &Blob| blob.access.as_ref().is_some_and(|access| access.sticky);
+        let check = |above: Option<&Blob>, blob: &Blob| {
+            if above.is_some_and(|above| is_sticky(above) && !owns(above) && !owns(blob)) {
+                return Err(Error::AuthorizationPermissionMismatch);
+            }
+            match blob.is_directory() {
+                true => check_access(blob, Some(caller), all),
+                false => Ok(()),
+            }
         };
         let directory = self.existing()?;
-        check(&directory)?;
-        directory
-            .directory()
-            .map_or(Ok(()), |id| self.check_below(id, check))
+        check(None, &directory)?;
+        self.check_below(directory, |above, blob| check(Some(above), blob))
     }
 
-    /// Checks all that is below a directory. Memory is bounded by the number of directories.
-    fn check_below(&self, id: u128, check: impl Fn(&Blob) -> Result<()>) -> Result<()> {
+    /// Checks all that is below a directory, each with the directory that it is in. Memory is
+    /// bounded by the number of directories.
+    fn check_below(
+        &self,
+        directory: Blob,
+        check: impl Fn(&Blob, &Blob) -> Result<()>,
+    ) -> Result<()> {
         let snapshot = self.service.db.snapshot();
         let blobs = &self.service.keyspaces.blobs;
-        let mut left = vec![id];
-        while let Some(id) = left.pop() {
+        let mut left = vec![directory];
+        while let Some(above) = left.pop() {
+            let Some(id) = above.directory() else {
+                continue;
+            };
             let range = KeyRange::prefix(&keys::blob_name_start(self.home(), &stored_name(id, "")));
             let mut rows = snapshot.scan(blobs, range, Direction::Forward);
             while rows.advance()? {
                 let blob = codec::decode_blob(&rows.value()?, self.home())?;
-                check(&blob)?;
-                left.extend(blob.directory());
+                check(&above, &blob)?;
+                if blob.is_directory() {
+                    left.push(blob);
+                }
             }
         }
         Ok(())

@@ -38,7 +38,8 @@ impl BlobService {
     /// ETag. Data put again at a position replaces the data before. `upload` must have been begun as
     /// [`UploadKind::PutBlock`]. Of the conditions, the lease id, the key and the scope are used.
     /// Errors: invalid names; `NotHierarchical`; `ContainerNotFound`, `BlobNotFound`,
-    /// `OperationNotSupportedOnDirectory`, `InvalidBlobType`; and as [`BlobService::put_block`].
+    /// `OperationNotSupportedOnDirectory`, `InvalidBlobType`; `InvalidFlushPosition` for a position
+    /// within the content; and as [`BlobService::put_block`].
     pub fn append_data(
         &self,
         address: &BlobAddress<'_>,
@@ -58,6 +59,10 @@ impl BlobService {
         write.check_type(BlobType::BlockBlob)?;
         write.check_lease(conditions.lease_id)?;
         write.check_online()?;
+        if position < write.existing()?.length {
+            // It could never be flushed.
+            return Err(Error::InvalidFlushPosition);
+        }
         let outcome = write.put_staged(&position.to_be_bytes(), body, conditions)?;
         Ok((outcome, write.commit()?))
     }

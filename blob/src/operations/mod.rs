@@ -62,6 +62,7 @@ mod path_model_tests;
 mod path_rights_tests;
 #[cfg(test)]
 mod path_tests;
+mod path_write;
 mod pending_copy;
 pub(crate) mod permit;
 mod purge;

@@ -5,7 +5,7 @@
 //! where they are until the write is committed, and nothing is added to a directory that is gone.
 //! The locks of a write are taken in one call: no two writes wait for each other.
 
-use crate::access::{AccessControl, Caller, NewAccess, Rights};
+use crate::access::{AccessControl, Caller, Rights};
 use crate::directory::{self, stored_name};
 use crate::directory_cache::{Directory, Moves};
 use crate::error::{Error, Result};
@@ -16,7 +16,6 @@ use crate::model::{
     Blob, BlobAddress, BlobHeaders, Container, Content, Encryption, Metadata, Written,
 };
 use crate::names;
-use crate::operations::write::BlobWrite;
 use crate::service::BlobService;
 use crate::tier::Tiering;
 use lazurite_engine::Transaction;
@@ -33,6 +32,8 @@ pub(crate) enum Purpose {
     WriteAny,
     /// Delete or rename a file or directory.
     Remove,
+    /// Put a file or directory in the place of another, or where there is none: a rename.
+    Replace,
     /// Set owner, group or rights.
     SetAccess,
 }
@@ -44,10 +45,10 @@ pub(crate) struct Path {
     /// The name that the blob or directory is filed under.
     pub(crate) stored_name: String,
     /// The last directory on the path that exists; `None` for the root.
-    parent: Option<Arc<Directory>>,
+    pub(crate) parent: Option<Arc<Directory>>,
     /// The directories on the path that do not exist, with the ids that they get.
-    missing: Vec<(u128, String)>,
-    is_hierarchical: bool,
+    pub(crate) missing: Vec<(u128, String)>,
+    pub(crate) is_hierarchical: bool,
 }
 
 impl Path {
@@ -80,7 +81,7 @@ impl Path {
             .map_or(directory::ROOT, |parent| parent.id)
     }
 
-    fn is_root(&self) -> bool {
+    pub(crate) fn is_root(&self) -> bool {
         directory::is_root(&self.stored_name)
     }
 
@@ -134,13 +135,15 @@ impl BlobService {
             path.stored_name = stored_name(directory::ROOT, "");
             return Ok(path);
         };
-        self.find_parents(source, moves, container.id, parents, &mut path)?;
+        let found = self.find_parents(source, moves, container.id, parents, &mut path);
         if let Some(caller) = caller.filter(|caller| !caller.has_all_rights) {
             let passes = |blob: &Blob| check_access(blob, Some(caller), Rights::EXECUTE);
             passes(&self.root(source, container)?)?;
             path.directories()
                 .try_for_each(|directory| passes(&directory.blob))?;
         }
+        // After the rights: without them, nobody learns what is there.
+        found?;
         let parent = path.missing.last().map_or(path.parent_id(), |(id, _)| *id);
         path.stored_name = stored_name(parent, last);
         Ok(path)
@@ -179,8 +182,12 @@ impl BlobService {
                 path.missing.extend(missing);
                 break;
             };
+            let Some(id) = blob.directory() else {
+                path.parent = parent;
+                return Err(Error::PathConflict);
+            };
             let found = Arc::new(Directory {
-                id: blob.directory().ok_or(Error::PathConflict)?,
+                id,
                 key,
                 blob,
                 above: parent,
@@ -289,7 +296,7 @@ pub(crate) fn check_access(blob: &Blob, caller: Option<&Caller>, wanted: Rights)
 }
 
 /// The root directory of a container, until it is changed.
-fn root_of(container: &Container) -> Blob {
+pub(crate) fn root_of(container: &Container) -> Blob {
     let access = AccessControl::of_root();
     new_directory(container, directory::ROOT, container.written(), access)
 }
@@ -327,146 +334,5 @@ pub(crate) fn new_directory(
         access: Some(Box::new(access)),
         encryption_context: None,
         is_current: false,
-    }
-}
-
-impl BlobWrite<'_> {
-    /// Takes the path of the write. Checks that it may be written to for this purpose, by this
-    /// caller. Errors: `OperationNotSupportedOnDirectory`, `AuthorizationPermissionMismatch`.
-    pub(crate) fn enter(
-        &mut self,
-        path: Path,
-        purpose: Purpose,
-        caller: Option<&Caller>,
-    ) -> Result<()> {
-        if !path.is_hierarchical {
-            return Ok(());
-        }
-        // The hosted service keeps no versions in a hierarchical namespace.
-        self.policy.versioning = false;
-        self.owner = caller.map(|caller| caller.id.clone());
-        if path.is_root() && self.current().is_none() {
-            self.set_current(root_of(&self.container));
-        }
-        self.path = path;
-        if matches!(purpose, Purpose::Read | Purpose::Write) && self.is_directory() {
-            return Err(Error::OperationNotSupportedOnDirectory);
-        }
-        match caller.filter(|caller| !caller.has_all_rights) {
-            Some(caller) => self.check_rights(purpose, caller),
-            None => Ok(()),
-        }
-    }
-
-    /// Whether a directory has the name.
-    pub(crate) fn is_directory(&self) -> bool {
-        self.current().is_some_and(Blob::is_directory)
-    }
-
-    fn check_rights(&self, purpose: Purpose, caller: &Caller) -> Result<()> {
-        let in_parent = || {
-            let changes = Rights::WRITE.and(Rights::EXECUTE);
-            check_access(&self.parent()?, Some(caller), changes)
-        };
-        match (purpose, self.current()) {
-            (Purpose::Read, Some(blob)) => check_access(blob, Some(caller), Rights::READ),
-            (Purpose::Write | Purpose::WriteAny, Some(blob)) => {
-                check_access(blob, Some(caller), Rights::WRITE)
-            }
-            (Purpose::Write | Purpose::WriteAny, None) => in_parent(),
-            (Purpose::Remove, Some(blob)) => {
-                in_parent()?;
-                let owns = |blob: &Blob| {
-                    let access = blob.access.as_ref();
-                    access.is_some_and(|access| access.owner == caller.id)
-                };
-                let parent = self.parent()?;
-                let is_sticky = parent.access.as_ref().is_some_and(|access| access.sticky);
-                match is_sticky && !owns(blob) && !owns(&parent) {
-                    true => Err(Error::AuthorizationPermissionMismatch),
-                    false => Ok(()),
-                }
-            }
-            (Purpose::SetAccess, Some(blob)) => match &blob.access {
-                Some(access) if access.owner != caller.id => {
-                    Err(Error::AuthorizationPermissionMismatch)
-                }
-                _ => Ok(()),
-            },
-            (Purpose::Read | Purpose::Remove | Purpose::SetAccess, None) => Ok(()),
-        }
-    }
-
-    /// The last directory on the path that exists: the parent, unless it is missing.
-    fn parent(&self) -> Result<Blob> {
-        match &self.path.parent {
-            Some(directory) => Ok(directory.blob.clone()),
-            None => self.service.root(&self.service.db, &self.container),
-        }
-    }
-
-    /// The access control of a new file or directory; `None` in a container without hierarchy.
-    pub(crate) fn new_access(
-        &self,
-        is_directory: bool,
-        new: &NewAccess,
-    ) -> Result<Option<Box<AccessControl>>> {
-        if !self.container.hierarchical {
-            return Ok(None);
-        }
-        let parent = match self.new_directories()?.pop() {
-            Some((_, parent)) => parent,
-            None => self.parent()?,
-        };
-        let parent = parent
-            .access
-            .unwrap_or_else(|| Box::new(AccessControl::of_root()));
-        let new = NewAccess {
-            owner: new.owner.clone().or_else(|| self.owner.clone()),
-            ..new.clone()
-        };
-        AccessControl::of_new(&parent, is_directory, &new).map(|access| Some(Box::new(access)))
-    }
-
-    /// The rows of the directories that the write makes on its way, with their keys.
-    fn new_directories(&self) -> Result<Vec<(Vec<u8>, Blob)>> {
-        let mut made: Vec<(Vec<u8>, Blob)> = Vec::new();
-        if !self.path.lacks_parent() {
-            return Ok(made);
-        }
-        let mut above = self.parent()?;
-        let mut parent = above.directory().unwrap_or(directory::ROOT);
-        let new = NewAccess {
-            owner: self.owner.clone(),
-            ..NewAccess::default()
-        };
-        for (id, segment) in &self.path.missing {
-            let access = above
-                .access
-                .as_deref()
-                .cloned()
-                .unwrap_or_else(AccessControl::of_root);
-            let access = AccessControl::of_new(&access, true, &new)?;
-            let written = self.service.stamp(self.now, None);
-            above = new_directory(&self.container, *id, written, access);
-            let key = keys::blob(self.home(), &stored_name(parent, segment));
-            made.push((key, above.clone()));
-            parent = *id;
-        }
-        Ok(made)
-    }
-
-    /// Adds to the batch the directories that the write makes on its way, unless it does nothing.
-    pub(crate) fn put_new_directories(&mut self) -> Result<()> {
-        if !self.path.lacks_parent() || self.transaction.batch().is_empty() {
-            return Ok(());
-        }
-        for (key, blob) in self.new_directories()? {
-            let value = crate::codec::encode_blob(&blob, self.home());
-            let blobs = &self.service.keyspaces.blobs;
-            self.transaction.batch().put(blobs, &key, &value);
-        }
-        self.path.missing.clear();
-        Ok(())
     }
 }

@@ -756,8 +756,70 @@ fn rights_of_callers_are_checked_on_the_way_and_at_the_end() {
         service.set_access_control(&mine("open/file"), None, None, None, &none),
         Error::AuthorizationPermissionMismatch
     );
-    let set = service.set_access_control(&mine("open/sub"), None, None, None, &none);
-    set.unwrap().1.wait().unwrap();
+    let own = service.set_access_control(&mine("open/sub"), None, None, None, &none);
+    own.unwrap().1.wait().unwrap();
+    // To write to a path of another's is no right to own it, nor to replace it in its directory.
+    set("open/file", "user::rw-,group::rw-,other::rw-");
+    let grab = CreatePath {
+        access: NewAccess {
+            owner: Some("me".to_string()),
+            permissions: Permissions::parse("0777"),
+            ..NewAccess::default()
+        },
+        ..create(PathKind::File)
+    };
+    service
+        .create_path(&mine("open/file"), grab.clone())
+        .unwrap()
+        .1
+        .wait()
+        .unwrap();
+    let access = store.properties("open/file").unwrap().access.unwrap();
+    assert_eq!(
+        (&*access.owner, &*access.permissions_text()),
+        (SUPER_USER, "rw-rw-rw-")
+    );
+    let gives_away = CreatePath {
+        access: NewAccess {
+            owner: Some("other".to_string()),
+            ..NewAccess::default()
+        },
+        ..create(PathKind::File)
+    };
+    assert_err!(
+        service.create_path(&mine("open/sub/given"), gives_away),
+        Error::AuthorizationPermissionMismatch
+    );
+    service
+        .create_path(&mine("open/sub/own"), grab)
+        .unwrap()
+        .1
+        .wait()
+        .unwrap();
+    set("open", "user::rwx,group::r-x,other::r-x");
+    let rename = RenamePath::default();
+    assert_err!(
+        service.rename_path(&mine("open/sub/own"), &mine("open/file"), &rename),
+        Error::AuthorizationPermissionMismatch
+    );
+    let sticky = AclChange::Permissions(Permissions::parse("1777").unwrap());
+    let change = service.set_access_control(&address("open"), None, None, Some(&sticky), &none);
+    change.unwrap().1.wait().unwrap();
+    assert_err!(
+        service.rename_path(&mine("open/sub/own"), &mine("open/file"), &rename),
+        Error::AuthorizationPermissionMismatch
+    );
+    assert_err!(
+        service.delete_path(&mine("open"), true, &none),
+        Error::AuthorizationPermissionMismatch
+    );
+    set("open", "user::rwx,user:me:rwx,group::r-x,other::---");
+    service
+        .delete_blob(&address("open/sub/own"), &DeleteBlob::default())
+        .unwrap()
+        .1
+        .wait()
+        .unwrap();
     let list = |directory: &str| {
         let request = ListPaths {
             directory: directory.to_string(),

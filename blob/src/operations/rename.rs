@@ -57,7 +57,7 @@ impl BlobService {
         request: &RenamePath,
     ) -> Result<(Written, Ticket)> {
         let condition = request.conditions.for_write()?;
-        let purposes = [Purpose::Remove, Purpose::WriteAny];
+        let purposes = [Purpose::Remove, Purpose::Replace];
         let both = self.begin_both(source, destination, purposes);
         let [from, mut to] = both.map_err(|error| match error {
             // The container of the source.

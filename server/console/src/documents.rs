@@ -27,6 +27,7 @@ const PAGES: &[(&str, &str)] = pages![
     "configuration",
     "console",
     "copy",
+    "data-lake",
     "differences",
     "doors",
     "durability-and-limits",

@@ -149,6 +149,7 @@ impl Lease {
         match self {
             Leased(id, ..) | Breaking(id, _) if id == given? => None,
             Leased(..) | Breaking(..) => Some(format!("LeaseIdMismatchWith{of}Operation")),
+            Expired(id, _) | Broken(id) if id == given? => Some("LeaseLost".to_string()),
             Available | Expired(..) | Broken(_) => {
                 given.map(|_| format!("LeaseNotPresentWith{of}Operation"))
             }

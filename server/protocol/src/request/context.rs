@@ -9,6 +9,8 @@ pub use crate::request::api_version::ApiVersion;
 pub use crate::request::request_id::RequestIds;
 pub use crate::service_kind::ServiceKind;
 
+pub use crate::request::header_text::{read, text_of};
+
 use crate::accounts::{Accounts, name_of_fork};
 use crate::headers::RequestHeaders;
 use crate::request::address::{address, no_account};
@@ -320,23 +322,6 @@ impl Context {
         match unsupported.iter().find(|(name, _)| !loose && sent(name)) {
             Some((name, feature)) => Err(Failure::unsupported(format!("{feature} ({name})"))),
             None => Ok(()),
-        }
-    }
-}
-
-/// The text of a header, trimmed: decoded as UTF-8 if that is valid, otherwise as Latin-1.
-pub fn text_of(value: &HeaderValue) -> String {
-    read(value).into_owned()
-}
-
-/// Like [`text_of`], without a copy if the value is valid UTF-8.
-pub fn read(value: &HeaderValue) -> Cow<'_, str> {
-    let bytes = value.as_bytes();
-    match std::str::from_utf8(bytes) {
-        Ok(text) => text.trim().into(),
-        Err(_) => {
-            let text: String = bytes.iter().map(|&byte| char::from(byte)).collect();
-            text.trim().to_owned().into()
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::headers::RequestHeaders;
 use crate::parameters::Query;
-use crate::request::context::text_of;
+use crate::request::header_text::text_of;
 use axum::http::Method;
 use axum::http::header::{ACCEPT, HOST, USER_AGENT};
 use std::borrow::Cow;

@@ -6,6 +6,7 @@ pub mod blob_names;
 pub mod checksums;
 pub mod context;
 pub mod data_lake;
+mod header_text;
 pub mod inputs;
 pub mod metadata;
 pub mod path_properties;

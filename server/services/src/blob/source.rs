@@ -6,6 +6,7 @@ use crate::blob::conditions::{blob_state, conditions_named};
 use crate::blob::copy_allow_list::is_this_machine;
 use crate::blob::encryption::{OF_SOURCE, customer_key};
 use crate::blob::fetcher::unverified;
+use crate::blob::lake::Rights;
 use crate::blob::permissions::{
     READ_BLOB, looks_at_tags_of_source, names_version, public_access, tags_in_headers,
 };
@@ -35,7 +36,7 @@ pub struct Source {
     container: String,
     blob: String,
     state: BlobState,
-    /// The user of the request, whose rights on the source are checked.
+    /// The user of the credentials for the source, whose rights on it are checked.
     user: Option<User>,
     /// The URL without credentials.
     pub url: String,
@@ -103,9 +104,10 @@ pub async fn source(request: &Request, credentials: Credentials) -> Result<Sourc
     if container.is_empty() || blob.is_empty() {
         return Err(Failure::header(COPY_SOURCE, uri.to_string()));
     }
-    if !is_opened_by_request(request, credentials, &context) {
-        check_readable(request, &context, &container).map_err(unverified)?;
-    }
+    let rights = match is_opened_by_request(request, credentials, &context) {
+        true => request.rights.clone(),
+        false => check_readable(request, &context, &container).map_err(unverified)?,
+    };
     let state = blob_state(&context)?;
     Ok(Source {
         url: without_credentials(&uri),
@@ -113,7 +115,7 @@ pub async fn source(request: &Request, credentials: Credentials) -> Result<Sourc
         container,
         blob,
         state,
-        user: request.rights.user.clone(),
+        user: rights.user,
         conditions: Conditions {
             customer_key: customer_key(&request.context, OF_SOURCE)?,
             ..conditions_named(&request.context, "x-ms-source-")?
@@ -228,19 +230,21 @@ fn is_surely_ours(request: &Request, uri: &Uri) -> Result<bool> {
     Ok(is_ours(request, uri)? && (is_same_host(request, host) || is_this_machine(host)))
 }
 
-fn check_readable(request: &Request, context: &Context, container: &str) -> Result<()> {
+/// Checks that the credentials for a source allow to read it. Returns the rights of their user.
+fn check_readable(request: &Request, context: &Context, container: &str) -> Result<Rights> {
     let caller = request.state.authenticator.authenticate(context)?;
     let tags = looks_at_tags_of_source(&request.context);
     if !matches!(caller, Caller::Anonymous) {
         let also = if tags { "t" } else { tags_in_headers(context) };
         let needs = RequiredPermissions { also, ..READ_BLOB };
-        return authorize(&caller, context, &needs);
+        authorize(&caller, context, &needs)?;
+        return Ok(Rights::of(&caller, context, &request.state.data_owners));
     }
     if tags || names_version(context) {
         return Err(bearer::wanted());
     }
     match public_access(&request.state, &context.account, container)? {
-        PublicAccess::Container | PublicAccess::Blob => Ok(()),
+        PublicAccess::Container | PublicAccess::Blob => Ok(Rights::default()),
         // Plain reads get 404. This caller may write to the account, so it may know the reason.
         PublicAccess::Private => Err(bearer::wanted()),
     }

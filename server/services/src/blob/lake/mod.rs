@@ -10,17 +10,20 @@ mod file_systems;
 mod inputs;
 mod lease_steps;
 mod list;
+mod marker;
 pub mod operations;
 mod path_headers;
 mod paths;
 mod permissions;
 mod rename;
 mod rename_source;
+mod undelete;
 
 pub use caller::{DataOwners, Rights};
+pub use marker::{marks_directory, put_directory};
 pub use operations::operation;
 pub use path_headers::{put_path_headers, resource_type};
-pub use paths::{UNDELETE_SOURCE, marks_directory, put_directory, undelete_path};
+pub use undelete::{UNDELETE_SOURCE, undelete_path};
 
 use lazurite_protocol::response::error::Failure;
 

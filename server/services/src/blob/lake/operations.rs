@@ -13,18 +13,20 @@ use crate::blob::lake::inputs::{
 };
 use crate::blob::lake::permissions::{access_of_new_path, permissions_of_access_control};
 use crate::blob::lake::{access, append, file_systems, list, paths, rename};
-use crate::blob::operations::Row;
 use crate::blob::permissions::{READ_BLOB, permissions_of_lease};
+use crate::blob::request::Request;
 use crate::blob::{lease, read};
 use crate::request::operation::{
-    Asked, BodyRule, Index, LogName, LongResponse, Permissions, Resource, Unmatched, account_sas,
-    any_sas,
+    Asked, BodyRule, Index, LogName, LongResponse, Operation, Permissions, Resource, Unmatched,
+    account_sas, any_sas,
 };
 use lazurite_protocol::request::context::Context;
 use lazurite_protocol::request::data_lake::{self, RENAME_SOURCE};
 use lazurite_protocol::request::inputs::{CHECKSUMS, Inputs, headers, parameters, union};
 use lazurite_protocol::response::error::{Failure, Result, common};
 use std::sync::LazyLock;
+
+type Row = Operation<Request>;
 
 const READ: Row = Row {
     resource: Resource::Blob,

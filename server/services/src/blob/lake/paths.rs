@@ -14,19 +14,14 @@ use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::{HeaderName, HeaderValue};
 use lazurite_blob::{
-    Blob, BlobHeaders, BlobService, Conditions, CreatePath, Error, Guid, LeaseDuration, Metadata,
-    NewAccess, PathKind, Rights, SnapshotTime, Written,
+    Blob, BlobHeaders, BlobService, Conditions, CreatePath, Error, Guid, LeaseDuration, PathKind,
+    Rights, Written,
 };
-use lazurite_protocol::parameters::{Query, decode_utf8};
 use lazurite_protocol::request::context::Context;
-use lazurite_protocol::request::data_lake::normalized;
 use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_protocol::response::headers::{REQUEST_SERVER_ENCRYPTED, empty, put, put_static};
 
 const EXISTING_TYPE: HeaderName = HeaderName::from_static("x-ms-existing-resource-type");
-
-/// The header that names a deleted path.
-pub const UNDELETE_SOURCE: &str = "x-ms-undelete-source";
 
 pub async fn create_path(request: Request) -> Result<Response<Body>> {
     let context = &request.context;
@@ -52,28 +47,6 @@ pub async fn create_path(request: Request) -> Result<Response<Body>> {
     let mut response = with_validators(empty(201), &written);
     put_static(&mut response, REQUEST_SERVER_ENCRYPTED, "true");
     Ok(response)
-}
-
-/// Makes the directory that a Put Blob with the marker `hdi_isfolder` asks for. Error:
-/// `NotHierarchical`, in a flat container, where the marker is a blob like others.
-pub fn put_directory(
-    blobs: &BlobService,
-    request: &Request,
-    headers: &BlobHeaders,
-    metadata: &Metadata,
-    conditions: &Conditions,
-) -> lazurite_blob::Result<(Written, lazurite_blob::Ticket)> {
-    let path = CreatePath {
-        kind: PathKind::Directory,
-        headers: headers.clone(),
-        metadata: metadata.clone(),
-        access: NewAccess::default(),
-        lease: None,
-        expiry: None,
-        encryption_context: None,
-        conditions: conditions.clone(),
-    };
-    blobs.create_path(&request.address(), path)
 }
 
 /// Creates a path. The refusal names the kind of a path that exists: Hadoop takes a directory that
@@ -135,29 +108,6 @@ pub async fn delete_path(request: Request) -> Result<Response<Body>> {
     if let Some(id) = deletion.deletion_id {
         put(&mut response, "x-ms-deletion-id", id.to_string());
     }
-    Ok(response)
-}
-
-/// Restores the deleted path that `x-ms-undelete-source` names: `PATH?deletionid=ID`. Source: the
-/// published OpenAPI document, `Path_Undelete`.
-pub async fn undelete_path(request: Request) -> Result<Response<Body>> {
-    let source = request.context.required_header(UNDELETE_SOURCE)?;
-    let id = source.split_once('?').and_then(|(path, query)| {
-        let path = decode_utf8(path)?;
-        // The client for JavaScript leaves the path out.
-        let is_here = path.is_empty() || normalized(&path) == normalized(&request.blob);
-        let id = Query::parse(query).ok()?.get("deletionid")?;
-        SnapshotTime::parse(&id).filter(|_| is_here)
-    });
-    let id = id.ok_or_else(|| {
-        let form = "It has the form PATH?deletionid=ID, with the path of the request or none.";
-        Failure::header(UNDELETE_SOURCE, source).with("ExtendedErrorDetail", form)
-    })?;
-    let call = move |blobs: &BlobService, r: &Request| blobs.undelete_path(&r.address(), id);
-    let (blob, ticket) = request.change(call).await?;
-    ticket.await?;
-    let mut response = empty(200);
-    put(&mut response, "x-ms-resource-type", resource_type(&blob));
     Ok(response)
 }
 
@@ -276,12 +226,4 @@ fn merged(sent: BlobHeaders, kept: BlobHeaders) -> BlobHeaders {
         content_disposition: sent.content_disposition.or(kept.content_disposition),
         content_md5: sent.content_md5.or(kept.content_md5),
     }
-}
-
-/// Whether metadata marks a directory, as clients of the Blob protocol do.
-pub fn marks_directory(metadata: &Metadata) -> bool {
-    let is_marker = |(name, value): &(String, String)| {
-        name.eq_ignore_ascii_case("hdi_isfolder") && value.eq_ignore_ascii_case("true")
-    };
-    metadata.iter().any(is_marker)
 }

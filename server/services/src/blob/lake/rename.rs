@@ -28,12 +28,13 @@ pub async fn rename_path(request: Request) -> Result<Response<Body>> {
         metadata: properties(context)?,
     };
     let source = RenameSource::of(&request)?;
-    source.authorize(&request)?;
+    let rights = source.authorize(&request)?;
     let create_only = request.is_create_only();
     let call = move |blobs: &BlobService, r: &Request| {
         let address = BlobAddress {
             container: &source.container,
             blob: &source.path,
+            caller: rights.user.as_ref(),
             ..r.address()
         };
         blobs.rename_path(&address, &r.address(), &rename)

@@ -1,5 +1,6 @@
 //! The source of a rename, as the header names it, and whether the caller may move it.
 
+use crate::blob::lake::Rights;
 use crate::blob::request::Request;
 use axum::http::Request as HttpRequest;
 use lazurite_protocol::auth::Caller;
@@ -64,14 +65,15 @@ impl RenameSource {
 
     /// Checks that a caller with a SAS may move the source: by the SAS of the source, or by that of
     /// the request. Callers with another kind of credentials may move all paths that the rights of
-    /// their user cover.
-    pub fn authorize(&self, request: &Request) -> Result<()> {
+    /// their user cover. Returns the rights on the source.
+    pub fn authorize(&self, request: &Request) -> Result<Rights> {
         if self.sas.is_none() && !matches!(request.caller, Caller::Sas(_)) {
-            return Ok(());
+            return Ok(request.rights.clone());
         }
         let context = self.context(request)?;
         let caller = request.state.authenticator.authenticate(&context)?;
-        authorize(&caller, &context, &MOVE)
+        authorize(&caller, &context, &MOVE)?;
+        Ok(Rights::of(&caller, &context, &request.state.data_owners))
     }
 
     /// A request for the source with its credentials.
