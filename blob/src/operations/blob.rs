@@ -237,7 +237,7 @@ impl BlobWrite<'_> {
     /// remaining snapshots and, unless only snapshots are to be deleted, the blob. Returns whether
     /// the deletion is permanent; `None` if there is more to delete. Checks for protected records
     /// before it deletes anything.
-    fn delete_current(
+    pub(super) fn delete_current(
         &mut self,
         snapshots: Option<DeleteSnapshots>,
         is_first: bool,

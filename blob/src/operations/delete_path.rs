@@ -12,7 +12,7 @@ use crate::directory::stored_name;
 use crate::error::{Error, Result};
 use crate::keys::{self, Timer};
 use crate::model::{Blob, BlobAddress};
-use crate::operations::blob::{BlobDeletion, DeleteBlob, DeleteSnapshots};
+use crate::operations::blob::{BlobDeletion, DeleteSnapshots};
 use crate::operations::check_access;
 use crate::operations::permit::{Action, check_allowed};
 use crate::operations::write::{BlobWrite, RetireReason};
@@ -36,16 +36,23 @@ impl BlobService {
         let condition = conditions.for_write()?;
         let mut write = self.begin_deletion(address)?;
         write.check_hierarchical()?;
-        if !write.is_directory() {
-            drop(write);
-            let request = DeleteBlob {
-                snapshots: Some(DeleteSnapshots::Include),
-                conditions: conditions.clone(),
-                ..DeleteBlob::default()
-            };
-            return self.delete_blob(address, &request);
-        }
         write.check(condition, conditions, WriteKind::Change)?;
+        if !write.is_directory() {
+            write.existing()?;
+            let mut is_first = true;
+            let permanent = loop {
+                match write.delete_current(Some(DeleteSnapshots::Include), is_first)? {
+                    Some(permanent) => break permanent,
+                    None => write.commit_step()?,
+                }
+                is_first = false;
+            };
+            let deletion = BlobDeletion {
+                permanent,
+                deletion_id: write.deleted_at,
+            };
+            return Ok((deletion, write.commit()?));
+        }
         if let Some(caller) = address.caller.filter(|caller| !caller.has_all_rights) {
             write.check_rights_below(caller)?;
         }

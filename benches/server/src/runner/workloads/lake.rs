@@ -56,7 +56,7 @@ impl Protocol {
 }
 
 pub(super) fn run(bench: &mut Bench) -> Outcome<()> {
-    let files = Names::new(0, bench.scaled_small(FILES, 20));
+    let files = Names::new(0, bench.scaled_small(FILES, 100));
     let listed = Names::new(0, bench.scaled_small(LISTED, 20));
     let content = noise(BYTES);
     for protocol in [Protocol::Blob, Protocol::Lake] {
@@ -72,7 +72,7 @@ pub(super) fn run(bench: &mut Bench) -> Outcome<()> {
         let list = plan(protocol, "list 1000", |scene| list(scene.account, protocol));
         bench.compare(&list.filled(|peer| fill(peer, listed, &content)))?;
         let rename = plan(protocol, "rename or copy", |scene| {
-            rename(scene, protocol, files)
+            Rename::new(scene, protocol, files)
         });
         bench.compare(&rename.filled(|peer| fill(peer, files, &content)))?;
         let delete = plan(protocol, "delete", |scene| {
@@ -168,35 +168,53 @@ fn list(account: &Account, protocol: Protocol) -> impl Load + use<> {
 }
 
 /// Renames files there and back; or copies blobs, which is half of what a rename of a blob takes.
-fn rename(scene: &Scene, protocol: Protocol, names: Names) -> impl Load + use<> {
-    let source = format!("/{CONTAINER}/{}", Template::mark(1));
-    let request = match protocol {
-        Protocol::Blob => {
-            let endpoint = scene.account.endpoint(Service::Blob);
-            let source = format!("{endpoint}{source}");
-            protocol.request("PUT").header("x-ms-copy-source", source)
-        }
-        Protocol::Lake => protocol.request("PUT").header("x-ms-rename-source", source),
-    };
-    let status = match protocol {
-        Protocol::Blob => 202,
-        Protocol::Lake => 201,
-    };
-    let mut template = Template::new(scene.account, request);
-    let mut sent = 0..;
-    let next = move |out: &mut Outgoing| {
-        let sent: u64 = sent.next()?;
-        let (number, is_back) = (sent % names.count, sent / names.count % 2 == 1);
-        let (name, moved) = (names.name(number), format!("{}-moved", names.name(number)));
-        let [from, to] = if is_back {
-            [moved, name]
-        } else {
-            [name, moved]
+/// Each connection has files of its own.
+struct Rename {
+    template: Template,
+    protocol: Protocol,
+    names: Names,
+    /// By connection: the number of its requests so far.
+    sent: Vec<u64>,
+}
+
+impl Rename {
+    fn new(scene: &Scene, protocol: Protocol, names: Names) -> Rename {
+        let source = format!("/{CONTAINER}/{}", Template::mark(1));
+        let request = match protocol {
+            Protocol::Blob => {
+                let endpoint = scene.account.endpoint(Service::Blob);
+                let source = format!("{endpoint}{source}");
+                protocol.request("PUT").header("x-ms-copy-source", source)
+            }
+            Protocol::Lake => protocol.request("PUT").header("x-ms-rename-source", source),
         };
-        template.write(out, &[&to, &from], b"");
-        Some(Expected::status(status))
-    };
-    repeated(next, any)
+        Rename {
+            template: Template::new(scene.account, request),
+            protocol,
+            names,
+            sent: vec![0; scene.connections],
+        }
+    }
+}
+
+impl Load for Rename {
+    fn next(&mut self, connection: usize, out: &mut Outgoing) -> Option<Expected> {
+        let connections = self.sent.len() as u64;
+        let sent = &mut self.sent[connection];
+        let turn = *sent / 2 % (self.names.count / connections).max(1);
+        let name = self.names.name(connection as u64 + turn * connections);
+        let moved = format!("{name}-moved");
+        let [from, to] = match *sent % 2 {
+            0 => [name, moved],
+            _ => [moved, name],
+        };
+        *sent += 1;
+        self.template.write(out, &[&to, &from], b"");
+        Some(Expected::status(match self.protocol {
+            Protocol::Blob => 202,
+            Protocol::Lake => 201,
+        }))
+    }
 }
 
 fn delete(account: &Account, protocol: Protocol, names: Names) -> impl Load + use<> {
