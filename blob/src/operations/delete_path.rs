@@ -101,7 +101,7 @@ impl BlobWrite<'_> {
     }
 
     /// Fails if a record below the directory is protected.
-    fn check_unprotected_below(&self) -> Result<()> {
+    pub(super) fn check_unprotected_below(&self) -> Result<()> {
         let directory = self.existing()?;
         self.check_below(directory, |_, blob| {
             check_allowed(Action::Remove, blob, self.now, false)

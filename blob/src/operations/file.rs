@@ -38,8 +38,7 @@ impl BlobService {
     /// ETag. Data put again at a position replaces the data before. `upload` must have been begun as
     /// [`UploadKind::PutBlock`]. Of the conditions, the lease id, the key and the scope are used.
     /// Errors: invalid names; `NotHierarchical`; `ContainerNotFound`, `BlobNotFound`,
-    /// `OperationNotSupportedOnDirectory`, `InvalidBlobType`; `InvalidFlushPosition` for a position
-    /// within the content; and as [`BlobService::put_block`].
+    /// `OperationNotSupportedOnDirectory`, `InvalidBlobType`; and as [`BlobService::put_block`].
     pub fn append_data(
         &self,
         address: &BlobAddress<'_>,
@@ -49,6 +48,50 @@ impl BlobService {
     ) -> Result<(PutBlockOutcome, Ticket)> {
         upload.check_not_empty()?;
         let body = upload.finish(UploadKind::PutBlock, None)?;
+        let mut write = self.begin_append(address, conditions)?;
+        let outcome = write.put_staged(&position.to_be_bytes(), body, conditions)?;
+        Ok((outcome, write.commit()?))
+    }
+
+    /// Appends data at the end of a file, and flushes it before another write to the file. Data
+    /// appended beyond it stays. Errors: as [`BlobService::append_data`] and
+    /// [`BlobService::flush_data`]; `InvalidFlushPosition` if the position is not the end.
+    pub fn append_and_flush(
+        &self,
+        address: &BlobAddress<'_>,
+        position: u64,
+        upload: Upload,
+        conditions: &Conditions,
+    ) -> Result<((PutBlockOutcome, Written), Ticket)> {
+        upload.check_not_empty()?;
+        let body = upload.finish(UploadKind::PutBlock, None)?;
+        let request = FlushData {
+            position: position.saturating_add(body.length),
+            retain_uncommitted: true,
+            ..FlushData::default()
+        };
+        let mut write = self.begin_append(address, conditions)?;
+        let _ = write.changeable()?;
+        if position != write.existing()?.length {
+            return Err(Error::InvalidFlushPosition);
+        }
+        let outcome = write.put_staged(&position.to_be_bytes(), body, conditions)?;
+        write.commit_step()?;
+        let current = self.keyspaces.record(&self.db, write.home(), &write.key)?;
+        write.set_current(current.ok_or(Error::BlobNotFound)?);
+        let (permit, mut blob) = write.changeable()?;
+        let appended = write.appended(&blob, &request)?;
+        write.take_appended(&mut blob, appended)?;
+        let (written, ticket) = write.commit_changed(&permit, blob)?;
+        Ok(((outcome, written), ticket))
+    }
+
+    /// Begins to put data at a position of a file, which must be a block blob with a list.
+    fn begin_append(
+        &self,
+        address: &BlobAddress<'_>,
+        conditions: &Conditions,
+    ) -> Result<BlobWrite<'_>> {
         let mut write = self.begin_path_write(address, Purpose::Write)?;
         write.check_hierarchical()?;
         while let Content::Whole = write.existing()?.content {
@@ -59,12 +102,7 @@ impl BlobService {
         write.check_type(BlobType::BlockBlob)?;
         write.check_lease(conditions.lease_id)?;
         write.check_online()?;
-        if position < write.existing()?.length {
-            // It could never be flushed.
-            return Err(Error::InvalidFlushPosition);
-        }
-        let outcome = write.put_staged(&position.to_be_bytes(), body, conditions)?;
-        Ok((outcome, write.commit()?))
+        Ok(write)
     }
 
     /// Makes the data up to a position the content of the file. It must follow the content without a

@@ -25,7 +25,7 @@ impl BlobWrite<'_> {
         from: &BlobWrite<'_>,
         blob: &mut Blob,
     ) -> Result<()> {
-        from.check_no_history_of(&from.name)?;
+        from.check_no_history(|kind| keys::history_of(from.home(), kind, &from.name))?;
         let below = match blob.directory() {
             Some(id) => from.below(id)?,
             None => Vec::new(),
@@ -78,7 +78,8 @@ impl BlobWrite<'_> {
         let blobs = &self.service.keyspaces.blobs;
         let (mut below, mut left) = (Below::new(), vec![id]);
         while let Some(id) = left.pop() {
-            self.check_no_history_of(&stored_name(id, ""))?;
+            let start = stored_name(id, "");
+            self.check_no_history(|kind| keys::history_start(self.home(), kind, &start))?;
             let range = KeyRange::prefix(&keys::blob_name_start(self.home(), &stored_name(id, "")));
             let mut rows = snapshot.scan(blobs, range, Direction::Forward);
             while rows.advance()? {
@@ -96,11 +97,11 @@ impl BlobWrite<'_> {
         Ok(below)
     }
 
-    /// Fails if there are snapshots, deleted blobs or uncommitted blobs whose stored names begin so.
-    fn check_no_history_of(&self, start: &str) -> Result<()> {
+    /// Fails if there are snapshots, deleted blobs or uncommitted blobs whose keys begin so.
+    fn check_no_history(&self, start: impl Fn(History) -> Vec<u8>) -> Result<()> {
         let snapshot = self.service.db.snapshot();
         for kind in History::ALL {
-            let range = KeyRange::prefix(&keys::history_start(self.home(), kind, start));
+            let range = KeyRange::prefix(&start(kind));
             let history = &self.service.keyspaces.history;
             if snapshot
                 .scan(history, range, Direction::Forward)

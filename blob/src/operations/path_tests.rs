@@ -225,6 +225,20 @@ fn appended_data_is_content_once_it_is_flushed() {
     );
     assert_eq!(store.filed(), (2, 2));
 
+    let append_and_flush = |position, data: &[u8]| {
+        let upload = store.upload(UploadKind::PutBlock, data);
+        let none = Conditions::default();
+        let done = store
+            .service
+            .append_and_flush(&address("d/f"), position, upload, &none)?;
+        Ok(done.1.wait()?)
+    };
+    assert_err!(append_and_flush(8, b"xx"), Error::InvalidFlushPosition);
+    assert_err!(append_and_flush(12, b"xx"), Error::InvalidFlushPosition);
+    append_and_flush(10, b"!").unwrap();
+    assert_eq!(store.read("d/f").unwrap(), b"helloworld!");
+    assert_eq!(store.filed(), (3, 3));
+
     // A file that was put whole, and one that other records share.
     store.put("d/g", b"whole").unwrap();
     store.snapshot("d/g").unwrap();

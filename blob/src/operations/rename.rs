@@ -91,6 +91,9 @@ impl BlobService {
             return Err(Error::InvalidSourceOrDestinationResourceType);
         }
         from.check_source(&request.source_conditions)?;
+        if blob.is_directory() && self.may_hold_protected(from.home())? {
+            from.check_unprotected_below()?;
+        }
         if let Some(metadata) = &request.metadata {
             blob.metadata.clone_from(metadata);
         }

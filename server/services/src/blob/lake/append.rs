@@ -2,7 +2,6 @@
 //! actions `append` and `flush`.
 
 use crate::blob::block_blob::{conditions_of_block, staged};
-use crate::blob::encryption::{OWN, customer_key};
 use crate::blob::lake::inputs::{flag, path_headers, required_number};
 use crate::blob::lake::lease_steps::LeaseSteps;
 use crate::blob::request::Request;
@@ -27,32 +26,24 @@ pub async fn append_data(request: Request, body: RequestBody) -> Result<Response
         must_be_new: false,
         ..conditions_of_block(&request)?
     };
-    let customer_key = customer_key(context, OWN)?;
     let create_only = request.is_create_only();
     let structured = is_structured(&request);
     check_before_body(&request, &body, UploadKind::PutBlock, &conditions).await?;
     let upload = receive(&request, body, UploadKind::PutBlock).await?;
-    let end = position.checked_add(upload.length()).ok_or_else(|| {
+    if position.checked_add(upload.length()).is_none() {
         let reason = "The file would be too long.";
-        Failure::parameter("position", position.to_string(), reason)
-    })?;
+        return Err(Failure::parameter("position", position.to_string(), reason));
+    }
     let call = move |blobs: &BlobService, r: &Request| {
         let ((outcome, written), ticket) = lease.around(blobs, r, || {
-            let (outcome, ticket) =
-                blobs.append_data(&r.address(), position, upload, &conditions)?;
-            if !flushes {
-                return Ok(((outcome, None), ticket));
+            let address = r.address();
+            if flushes {
+                let done = blobs.append_and_flush(&address, position, upload, &conditions);
+                let ((outcome, written), ticket) = done?;
+                return Ok(((outcome, Some(written)), ticket));
             }
-            let flush = FlushData {
-                position: end,
-                conditions: Conditions {
-                    customer_key,
-                    ..conditions
-                },
-                ..FlushData::default()
-            };
-            let (written, ticket) = blobs.flush_data(&r.address(), &flush)?;
-            Ok(((outcome, Some(written)), ticket))
+            let (outcome, ticket) = blobs.append_data(&address, position, upload, &conditions)?;
+            Ok(((outcome, None), ticket))
         })?;
         Ok((outcome, written, lease, ticket))
     };
