@@ -735,7 +735,7 @@ fn the_rights_of_a_bearer_are_those_of_the_paths() {
 #[test]
 fn a_user_delegation_sas_names_a_user() {
     let location = TempDir::new().unwrap();
-    let server = start(&location, &["--oauth=basic"]);
+    let server = start(&location, &["--oauth=basic", "--data-owners=*"]);
     fill(&server);
     let key = DelegationKey::from(&server, Service::Blob);
     let send = |request: Request, user: &[(&'static str, &str)]| {

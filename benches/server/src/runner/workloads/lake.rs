@@ -72,9 +72,9 @@ pub(super) fn run(bench: &mut Bench) -> Outcome<()> {
         let list = plan(protocol, "list 1000", |scene| list(scene.account, protocol));
         bench.compare(&list.filled(|peer| fill(peer, listed, &content)))?;
         let rename = plan(protocol, "rename or copy", |scene| {
-            Rename::new(scene, protocol, files)
+            Rename::new(scene, protocol)
         });
-        bench.compare(&rename.filled(|peer| fill(peer, files, &content)))?;
+        bench.compare(&rename.kinds(&["renamed", "created"]))?;
         let delete = plan(protocol, "delete", |scene| {
             delete(scene.account, protocol, files)
         });
@@ -167,20 +167,22 @@ fn list(account: &Account, protocol: Protocol) -> impl Load + use<> {
     repeated(next, any)
 }
 
-/// Renames files there and back; or copies blobs, which is half of what a rename of a blob takes.
-/// Each connection has files of its own.
+/// Creates a file on each connection and renames it; or copies a blob, which is half of what a
+/// rename of a blob takes.
 struct Rename {
-    template: Template,
     protocol: Protocol,
+    create: Template,
+    rename: Template,
     names: Names,
-    /// By connection: the number of its requests so far.
-    sent: Vec<u64>,
+    /// By connection: the number of its file, and whether the file is there.
+    state: Vec<(u64, bool)>,
+    next: u64,
 }
 
 impl Rename {
-    fn new(scene: &Scene, protocol: Protocol, names: Names) -> Rename {
+    fn new(scene: &Scene, protocol: Protocol) -> Rename {
         let source = format!("/{CONTAINER}/{}", Template::mark(1));
-        let request = match protocol {
+        let rename = match protocol {
             Protocol::Blob => {
                 let endpoint = scene.account.endpoint(Service::Blob);
                 let source = format!("{endpoint}{source}");
@@ -189,27 +191,31 @@ impl Rename {
             Protocol::Lake => protocol.request("PUT").header("x-ms-rename-source", source),
         };
         Rename {
-            template: Template::new(scene.account, request),
             protocol,
-            names,
-            sent: vec![0; scene.connections],
+            create: Template::new(scene.account, protocol.create()),
+            rename: Template::new(scene.account, rename),
+            names: Names::new(scene.serial, u64::MAX),
+            state: (0..scene.connections as u64)
+                .map(|number| (number, false))
+                .collect(),
+            next: scene.connections as u64,
         }
     }
 }
 
 impl Load for Rename {
     fn next(&mut self, connection: usize, out: &mut Outgoing) -> Option<Expected> {
-        let connections = self.sent.len() as u64;
-        let sent = &mut self.sent[connection];
-        let turn = *sent / 2 % (self.names.count / connections).max(1);
-        let name = self.names.name(connection as u64 + turn * connections);
-        let moved = format!("{name}-moved");
-        let [from, to] = match *sent % 2 {
-            0 => [name, moved],
-            _ => [moved, name],
-        };
-        *sent += 1;
-        self.template.write(out, &[&to, &from], b"");
+        let (number, is_there) = &mut self.state[connection];
+        let name = self.names.name(*number);
+        if !*is_there {
+            *is_there = true;
+            self.create.write(out, &[&name], b"");
+            return Some(Expected::status(201).kind(1));
+        }
+        self.rename
+            .write(out, &[&format!("{name}-moved"), &name], b"");
+        (*number, *is_there) = (self.next, false);
+        self.next += 1;
         Some(Expected::status(match self.protocol {
             Protocol::Blob => 202,
             Protocol::Lake => 201,
