@@ -14,6 +14,9 @@ use crate::operations::write::{BlobWrite, RetireReason};
 use crate::service::BlobService;
 use lazurite_engine::Ticket;
 
+/// Times that a rename is tried while the sweep holds a row that it needs.
+const ATTEMPTS: u32 = 20;
+
 /// What a rename to a directory that exists does: parameter `mode`. Source: Path - Create, `mode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RenameMode {
@@ -56,6 +59,21 @@ impl BlobService {
         destination: &BlobAddress<'_>,
         request: &RenamePath,
     ) -> Result<(Written, Ticket)> {
+        for _ in 1..ATTEMPTS {
+            match self.rename_once(source, destination, request) {
+                Err(Error::Engine(lazurite_engine::Error::Conflict)) => {}
+                done => return done,
+            }
+        }
+        self.rename_once(source, destination, request)
+    }
+
+    fn rename_once(
+        &self,
+        source: &BlobAddress<'_>,
+        destination: &BlobAddress<'_>,
+        request: &RenamePath,
+    ) -> Result<(Written, Ticket)> {
         let condition = request.conditions.for_write()?;
         let purposes = [Purpose::Remove, Purpose::Replace];
         let both = self.begin_both(source, destination, purposes);
@@ -85,7 +103,7 @@ impl BlobService {
                 blob: &inside,
                 ..*destination
             };
-            return self.rename_path(source, &destination, &request);
+            return self.rename_once(source, &destination, &request);
         }
         if to.current().is_some() && blob.is_directory() != to.is_directory() {
             return Err(Error::InvalidSourceOrDestinationResourceType);

@@ -111,7 +111,9 @@ pub async fn set_blob_expiry(request: Request) -> Result<Response<Body>> {
 
 /// The expiry that a request gives a new path; `None` if it gives none.
 pub fn optional_expiry(context: &Context) -> Result<Option<Expiry>> {
-    let is_given = context.header("x-ms-expiry-option").is_some();
+    // A time without an option is refused for the option that it lacks.
+    let names = ["x-ms-expiry-option", "x-ms-expiry-time"];
+    let is_given = names.iter().any(|name| context.header(name).is_some());
     is_given.then(|| expiry(context)).transpose()
 }
 
