@@ -53,9 +53,9 @@ impl BlobService {
         Ok((outcome, write.commit()?))
     }
 
-    /// Appends data at the end of a file, and flushes it before another write to the file. Data
-    /// appended beyond it stays. Errors: as [`BlobService::append_data`] and
-    /// [`BlobService::flush_data`]; `InvalidFlushPosition` if the position is not the end.
+    /// Appends data to a file, and flushes it, with the data appended before it, before another write
+    /// to the file. Data appended beyond it stays. Errors: as [`BlobService::append_data`] and
+    /// [`BlobService::flush_data`]; `InvalidFlushPosition` for a position within the content, and for a gap before it.
     pub fn append_and_flush(
         &self,
         address: &BlobAddress<'_>,
@@ -72,7 +72,7 @@ impl BlobService {
         };
         let mut write = self.begin_append(address, conditions)?;
         let _ = write.changeable()?;
-        if position != write.existing()?.length {
+        if position < write.existing()?.length {
             return Err(Error::InvalidFlushPosition);
         }
         let outcome = write.put_staged(&position.to_be_bytes(), body, conditions)?;

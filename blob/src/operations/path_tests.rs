@@ -234,10 +234,11 @@ fn appended_data_is_content_once_it_is_flushed() {
         Ok(done.1.wait()?)
     };
     assert_err!(append_and_flush(8, b"xx"), Error::InvalidFlushPosition);
-    assert_err!(append_and_flush(12, b"xx"), Error::InvalidFlushPosition);
-    append_and_flush(10, b"!").unwrap();
-    assert_eq!(store.read("d/f").unwrap(), b"helloworld!");
-    assert_eq!(store.filed(), (3, 3));
+    store.append_at("d/f", 10, b"!").unwrap();
+    append_and_flush(11, b"?").unwrap();
+    assert_eq!(store.read("d/f").unwrap(), b"helloworld!?");
+    assert_eq!(store.filed(), (4, 4));
+    assert_err!(append_and_flush(14, b"xx"), Error::InvalidFlushPosition);
 
     // A file that was put whole, and one that other records share.
     store.put("d/g", b"whole").unwrap();
