@@ -151,7 +151,12 @@ def zig_commands(target: Target) -> "tuple[str, str]":
     compiler, archiver = place / f"cc-{target.zig}", place / "ar"
     # Cargo and the crate `cc` add names of targets that zig does not know; it needs none but its own.
     without = "for word do shift; case $word in --target=*) ;; *) set -- \"$@\" \"$word\" ;; esac; done\n"
-    scripts = {compiler: f'{without}exec {zig} cc -target {target.zig} "$@"\n', archiver: f'exec {zig} ar "$@"\n'}
+    # A header of macOS that zig lacks: jemalloc includes it, and uses nothing of it there.
+    header = place / "include/sys/syscall.h"
+    header.parent.mkdir(parents=True, exist_ok=True)
+    header.touch()
+    more = f"-idirafter '{place}/include'" if "macos" in target.zig else ""
+    scripts = {compiler: f'{without}exec {zig} cc -target {target.zig} {more} "$@"\n', archiver: f'exec {zig} ar "$@"\n'}
     for path, script in scripts.items():
         # Two builds may run at once.
         made = path.with_name(f"{path.name}.{os.getpid()}")
