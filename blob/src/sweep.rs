@@ -354,12 +354,17 @@ impl BlobService {
             return commit_swept(transaction);
         }
         let blobs = &self.keyspaces.blobs;
-        let range = KeyRange::prefix(&due.subject);
+        let mut range = KeyRange::prefix(&due.subject);
         let mut rows = Vec::new();
         let snapshot = self.db.snapshot();
         let mut scan = snapshot.scan(blobs, range.clone(), Direction::Forward);
         while rows.len() < PURGED_ROWS && scan.advance()? {
             rows.push(scan.key().to_vec());
+        }
+        // Only rows that are locked, and whose directories get timers, are removed in this step.
+        let is_full = rows.len() == PURGED_ROWS;
+        if let Some(last) = rows.last().filter(|_| is_full) {
+            range.end = Some([&last[..], &[0]].concat());
         }
         transaction.lock(rows.iter().map(|key| (blobs, &key[..])))?;
         let mut purge = Purge::new(home, self.now(), transaction);
@@ -386,10 +391,12 @@ impl BlobService {
             rows,
             ..
         } = purge;
-        let then = match (rows < PURGED_ROWS, stay) {
-            (false, _) => Then::Again(now),
-            (true, 0) => Then::Done,
-            (true, _) => Then::Again(now + LATER),
+        let then = if rows >= PURGED_ROWS || (is_full && rows > 0) {
+            Then::Again(now)
+        } else if stay > 0 {
+            Then::Again(now + LATER)
+        } else {
+            Then::Done
         };
         self.end_timer(transaction.batch(), &due, then);
         self.settle_files(&mut transaction, &files, now)?;

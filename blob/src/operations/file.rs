@@ -8,7 +8,6 @@ use crate::conditions::{Conditions, WriteKind};
 use crate::download::BlobReader;
 use crate::error::{Error, Result};
 use crate::keys::File;
-use crate::lease::Leased;
 use crate::model::{Blob, BlobAddress, BlobBlock, BlobHeaders, BlobType, Content, Layer, Written};
 use crate::operations::PutBlockOutcome;
 use crate::operations::copy::check_needs_no_key;
@@ -55,7 +54,8 @@ impl BlobService {
 
     /// Appends data to a file, and flushes it, with the data appended before it, before another write
     /// to the file. Data appended beyond it stays. Errors: as [`BlobService::append_data`] and
-    /// [`BlobService::flush_data`]; `InvalidFlushPosition` for a position within the content, and for a gap before it.
+    /// [`BlobService::flush_data`]; `InvalidFlushPosition` for a position within the content, and
+    /// for a gap before it.
     pub fn append_and_flush(
         &self,
         address: &BlobAddress<'_>,
@@ -65,16 +65,18 @@ impl BlobService {
     ) -> Result<((PutBlockOutcome, Written), Ticket)> {
         upload.check_not_empty()?;
         let body = upload.finish(UploadKind::PutBlock, None)?;
-        let request = FlushData {
-            position: position.saturating_add(body.length),
+        let flush_to = |position| FlushData {
+            position,
             retain_uncommitted: true,
             ..FlushData::default()
         };
+        let request = flush_to(position.saturating_add(body.length));
         let mut write = self.begin_append(address, conditions)?;
-        let _ = write.changeable()?;
-        if position < write.existing()?.length {
-            return Err(Error::InvalidFlushPosition);
-        }
+        let (_, blob) = write.changeable()?;
+        let brought = write.brought(body.key.as_ref(), conditions)?;
+        brought.check(&blob.encryption)?;
+        // Before anything is written: what was appended before must reach up to the position.
+        let _ = write.appended(&blob, &flush_to(position))?;
         let outcome = write.put_staged(&position.to_be_bytes(), body, conditions)?;
         write.commit_step()?;
         let current = self.keyspaces.record(&self.db, write.home(), &write.key)?;
@@ -131,19 +133,6 @@ impl BlobService {
         blob.headers.replace_with(&request.headers);
         write.commit_changed(&permit, blob)
     }
-
-    /// Checks the lease id of a file before data is appended to it: for a server that renews the
-    /// lease on the way. Errors: as [`BlobService::get_blob_properties`]; those of leases.
-    pub fn check_file_lease(
-        &self,
-        address: &BlobAddress<'_>,
-        conditions: &Conditions,
-    ) -> Result<()> {
-        let found = self.find(address)?;
-        let blob = found.blob.ok_or(Error::BlobNotFound)?;
-        blob.lease
-            .check_write(conditions.lease_id, found.now, Leased::Blob)
-    }
 }
 
 impl BlobHeaders {
@@ -179,8 +168,8 @@ struct Appended {
 }
 
 impl BlobWrite<'_> {
-    /// Files the content of a blob that was put whole as one block, and commits. Takes as long as the content is. Errors: those of
-    /// reading and writing; `BlobUsesCustomerSpecifiedEncryption`.
+    /// Files the content of a blob that was put whole as one block, and commits. Takes as long as the
+    /// content is. Errors: those of reading and writing; `BlobUsesCustomerSpecifiedEncryption`.
     fn commit_as_block(mut self) -> Result<Ticket> {
         let _long = self.service.begin_long_operation();
         let mut blob = self.existing()?;

@@ -239,6 +239,8 @@ fn appended_data_is_content_once_it_is_flushed() {
     assert_eq!(store.read("d/f").unwrap(), b"helloworld!?");
     assert_eq!(store.filed(), (4, 4));
     assert_err!(append_and_flush(14, b"xx"), Error::InvalidFlushPosition);
+    // A refused request has changed nothing.
+    assert_eq!(store.filed(), (4, 4));
 
     // A file that was put whole, and one that other records share.
     store.put("d/g", b"whole").unwrap();
