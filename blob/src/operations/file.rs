@@ -2,7 +2,7 @@
 //! file's content. Appended data is an uncommitted block whose id is the position.
 
 use crate::block_list::NewList;
-use crate::checksum::Checksums;
+use crate::checksum::{Checksummer, Checksums};
 use crate::codec;
 use crate::conditions::{Conditions, WriteKind};
 use crate::download::BlobReader;
@@ -16,8 +16,11 @@ use crate::operations::path::Purpose;
 use crate::operations::permit::Action;
 use crate::operations::write::BlobWrite;
 use crate::service::BlobService;
-use crate::upload::{Upload, UploadKind};
+use crate::upload::{Upload, UploadKind, Uploaded};
 use lazurite_engine::Ticket;
+
+/// Number of bytes that are read at a time to compare content.
+const COMPARED_BYTES: usize = 256 << 10;
 
 /// The request of Path - Update, `action=flush`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -54,8 +57,8 @@ impl BlobService {
 
     /// Appends data to a file, and flushes it, with the data appended before it, before another write
     /// to the file. Data appended beyond it stays. Errors: as [`BlobService::append_data`] and
-    /// [`BlobService::flush_data`]; `InvalidFlushPosition` for a position within the content, and
-    /// for a gap before it.
+    /// [`BlobService::flush_data`]; `InvalidFlushPosition` for a gap before it, and within the
+    /// content unless the same bytes are there: then nothing changes.
     pub fn append_and_flush(
         &self,
         address: &BlobAddress<'_>,
@@ -75,6 +78,16 @@ impl BlobService {
         let (_, blob) = write.changeable()?;
         let brought = write.brought(body.key.as_ref(), conditions)?;
         brought.check(&blob.encryption)?;
+        if position < blob.length {
+            // A client that lost the answer sends the data again. Source: the test of
+            // `append_data` with lease actions in Microsoft's client for Python.
+            write.check_is_content(&blob, position, &body)?;
+            let outcome = PutBlockOutcome {
+                checksums: body.checksums,
+                encryption_scope: blob.encryption.scope().map(str::to_string),
+            };
+            return Ok(((outcome, blob.written()), write.commit()?));
+        }
         // Before anything is written: what was appended before must reach up to the position.
         let _ = write.appended(&blob, &flush_to(position))?;
         let outcome = write.put_staged(&position.to_be_bytes(), body, conditions)?;
@@ -188,6 +201,26 @@ impl BlobWrite<'_> {
         blob.layers = vec![Layer::new(file, blob.length)];
         self.put(&permit, &blob);
         self.commit()
+    }
+
+    /// Fails unless the content has the bytes of the body at this position, by their CRC64. Error:
+    /// `InvalidFlushPosition`.
+    fn check_is_content(&self, blob: &Blob, position: u64, body: &Uploaded) -> Result<()> {
+        let end = position.saturating_add(body.length);
+        if end > blob.length {
+            return Err(Error::InvalidFlushPosition);
+        }
+        let snapshot = self.service.db.snapshot();
+        let keyspaces = &self.service.keyspaces;
+        let mut reader = BlobReader::open(keyspaces, snapshot, blob, position..end, body.key)?;
+        let mut checksummer = Checksummer::new(false, true);
+        while let Some(chunk) = reader.next_chunk(COMPARED_BYTES)? {
+            checksummer.update(&chunk);
+        }
+        match checksummer.finish().crc64 == body.checksums.crc64 {
+            true => Ok(()),
+            false => Err(Error::InvalidFlushPosition),
+        }
     }
 
     /// The appended data, as a flush finds it. Error: `InvalidFlushPosition`.

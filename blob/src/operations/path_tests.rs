@@ -239,6 +239,12 @@ fn appended_data_is_content_once_it_is_flushed() {
     assert_eq!(store.read("d/f").unwrap(), b"helloworld!?");
     assert_eq!(store.filed(), (4, 4));
     assert_err!(append_and_flush(14, b"xx"), Error::InvalidFlushPosition);
+    let before = store.properties("d/f").unwrap();
+    append_and_flush(5, b"world").unwrap();
+    append_and_flush(11, b"?").unwrap();
+    assert_err!(append_and_flush(5, b"words"), Error::InvalidFlushPosition);
+    assert_err!(append_and_flush(11, b"??"), Error::InvalidFlushPosition);
+    assert_eq!(store.properties("d/f").unwrap(), before);
     // A refused request has changed nothing.
     assert_eq!(store.filed(), (4, 4));
 
