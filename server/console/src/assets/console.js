@@ -5,6 +5,17 @@ export const token = document.querySelector('meta[name="lazurite-token"]')?.cont
 export const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 export const one = (selector, within = document) => within.querySelector(selector);
 
+const read = (address, accept, whole) =>
+  fetch(address, { headers: { accept } })
+    .then(async (answer) => (answer.ok ? whole(await answer.text()) : undefined))
+    .catch(() => undefined);
+
+/** The JSON at an address. Nothing if it is refused, or cut off: by a server that stops, or because the page is left meanwhile. */
+export const readJson = (address) => read(address, "application/json", JSON.parse);
+
+/** The page at an address, or nothing, like `readJson`. */
+export const readPage = (address) => read(address, "text/html", (text) => new DOMParser().parseFromString(text, "text/html"));
+
 /** An element with attributes and children; strings become text. */
 export function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
@@ -148,9 +159,9 @@ async function showPalette() {
     }
   });
   draw();
-  const answer = await fetch("/_lazurite/api/names").catch(() => undefined);
-  if (answer?.ok) {
-    places = places.concat((await answer.json()).names);
+  const found = await readJson("/_lazurite/api/names");
+  if (found) {
+    places = places.concat(found.names);
     draw();
   }
 }

@@ -1,6 +1,6 @@
 // The charts of the engine: the figures are fetched once a second and drawn as lines.
 
-import { all, one, size } from "./console.js";
+import { all, one, readJson, size } from "./console.js";
 
 const POINTS = 120;
 const WIDTH = 300;
@@ -54,9 +54,8 @@ async function look() {
     before = undefined;
     return;
   }
-  const answer = await fetch(section.dataset.charts).catch(() => undefined);
-  if (!answer?.ok) return;
-  const figures = await answer.json();
+  const figures = await readJson(section.dataset.charts);
+  if (!figures) return;
   const at = performance.now();
   const shown = values(figures, before ? (at - before.at) / 1000 : 1);
   before = { figures, at };

@@ -1,7 +1,7 @@
 // Forms that help: a refused form stays as it is, with the message at its field; afterwards one stays where one was. Lists: boxes that
 // select the page, ranges, and all. Jobs: their progress.
 
-import { all, element, one, token } from "./console.js";
+import { all, element, one, readJson, token } from "./console.js";
 
 const scrollKey = `lazurite-scroll ${location.pathname}`;
 
@@ -25,7 +25,7 @@ document.addEventListener("submit", async (event) => {
     leave(answer.url);
     return;
   }
-  const page = new DOMParser().parseFromString((await answer?.text()) ?? "", "text/html");
+  const page = new DOMParser().parseFromString((await answer?.text().catch(() => undefined)) ?? "", "text/html");
   if (answer?.ok) show(page);
   else refused(form, page, answer);
 });
@@ -167,8 +167,7 @@ const job = one("[data-job]");
 if (job) {
   const bar = one("progress", job);
   const watch = async () => {
-    const answer = await fetch(job.dataset.job).catch(() => undefined);
-    const state = answer?.ok ? await answer.json() : undefined;
+    const state = await readJson(job.dataset.job);
     if (state?.ended) {
       leave(location.href);
       return;

@@ -1,6 +1,6 @@
 // Pages that change by themselves: while a page is looked at, it is fetched again, and its parts that differ are replaced.
 
-import { all, one } from "./console.js";
+import { all, one, readPage } from "./console.js";
 
 const FETCH_MS = 3000;
 
@@ -9,9 +9,8 @@ const isBusy = (part) => one(".pick input:checked", part) !== null || part.conta
 
 async function refresh() {
   if (document.hidden || one("dialog[open]")) return;
-  const answer = await fetch(location.href, { headers: { accept: "text/html" } }).catch(() => undefined);
-  if (!answer?.ok) return;
-  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const fresh = await readPage(location.href);
+  if (!fresh) return;
   for (const part of all("[data-fresh]")) {
     const newer = one(`[data-fresh="${part.dataset.fresh}"]`, fresh);
     if (newer && !isBusy(part) && newer.textContent !== part.textContent) {

@@ -108,8 +108,8 @@ if (form) {
     clearTimeout(timer);
     const number = (asked += 1);
     const answer = await fetch(`${form.dataset.plan}?${new URLSearchParams(fields)}`, { headers: { accept: "application/json" } }).catch(() => undefined);
-    if (!answer || number !== asked) return;
-    const found = await answer.json();
+    const found = await answer?.json().catch(() => undefined);
+    if (!found || number !== asked) return;
     if (answer.ok) show(found, more);
     else state.textContent = found.error.message;
   }

@@ -1,6 +1,6 @@
 // The tree of resources at the left: names and counts, a filter, groups and a drawer that stay as they were left.
 
-import { all, element, one, token } from "./console.js";
+import { all, element, one, readJson, token } from "./console.js";
 
 const tree = one("aside[data-tree]");
 const remember = (name, value) => {
@@ -43,7 +43,7 @@ if (tree) {
   document.addEventListener("click", (event) => {
     if (narrow.matches && isOpen() && !tree.contains(event.target) && !drawer.contains(event.target)) drawer.click();
   });
-  tree.addEventListener("keydown", (event) => {
+  const escape = (event) => {
     if (event.key !== "Escape") return;
     event.stopPropagation();
     if (filter.value) {
@@ -53,7 +53,8 @@ if (tree) {
       drawer.click();
       drawer.focus();
     }
-  });
+  };
+  for (const place of [tree, drawer]) place.addEventListener("keydown", escape);
 
   for (const group of all("[data-group]", tree)) {
     if (recall(`group-${group.dataset.group}`) === "closed") group.open = false;
@@ -86,9 +87,8 @@ if (tree) {
   async function load() {
     const number = ++asked;
     const words = filter.value.trim();
-    const answer = await fetch(`/_lazurite/api/tree/${encodeURIComponent(account)}?${new URLSearchParams({ filter: words })}`).catch(() => undefined);
-    if (!answer?.ok || number !== asked) return;
-    const found = await answer.json();
+    const found = await readJson(`/_lazurite/api/tree/${encodeURIComponent(account)}?${new URLSearchParams({ filter: words })}`);
+    if (!found || number !== asked) return;
     draw(found);
     if (words === "") sessionStorage.setItem(kept, JSON.stringify(found).slice(0, 200_000));
   }

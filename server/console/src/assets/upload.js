@@ -2,7 +2,7 @@
 // server as uncommitted blocks, and the next attempt goes on behind them.
 
 import { BLOCK_BYTES, blockIds } from "./blocks.js";
-import { all, element, one, reasonOf, sendFile, size } from "./console.js";
+import { all, element, one, readJson, readPage, reasonOf, sendFile, size } from "./console.js";
 
 const AT_A_TIME = 3;
 /** Most items that are shown one by one. */
@@ -66,8 +66,8 @@ class Item {
 
   /** Sends the blocks that the server does not have yet, and commits all. */
   async sendBlocks() {
-    const held = await fetch(`${upload.dataset.upload}/blob/blocks.json?${new URLSearchParams({ name: this.name })}`);
-    const uncommitted = held.ok ? ((await held.json()).uncommitted ?? []) : [];
+    const held = await readJson(`${upload.dataset.upload}/blob/blocks.json?${new URLSearchParams({ name: this.name })}`);
+    const uncommitted = held?.uncommitted ?? [];
     const ids = await blockIds(this.file);
     const known = new Set(uncommitted.map(({ id }) => atob(id)));
     // Blocks of another client, with ids of another length: this file cannot have blocks beside them.
@@ -103,10 +103,9 @@ async function showList() {
     summary.append(" ", element("a", { href: list.href }, "Show the directory"));
     return;
   }
-  const answer = await fetch(list, { headers: { accept: "text/html" } }).catch(() => undefined);
-  const page = new DOMParser().parseFromString((await answer?.text()) ?? "", "text/html");
-  const [old, fresh] = [document.getElementById("list"), page.getElementById("list")];
-  if (!answer?.ok || !fresh) return;
+  const fresh = (await readPage(list))?.getElementById("list");
+  if (!fresh) return;
+  const old = document.getElementById("list");
   old.replaceWith(document.adoptNode(fresh));
   document.dispatchEvent(new CustomEvent("lazurite-fresh"));
 }
