@@ -88,9 +88,9 @@ if (tree) {
     const number = ++asked;
     const words = filter.value.trim();
     const found = await readJson(`/_lazurite/api/tree/${encodeURIComponent(account)}?${new URLSearchParams({ filter: words })}`);
-    if (!found || number !== asked) return;
-    draw(found);
-    if (words === "") sessionStorage.setItem(kept, JSON.stringify(found).slice(0, 200_000));
+    // Kept even if another answer is shown by now: the next page shows it before it has its own, and does not move then.
+    if (found && words === "") sessionStorage.setItem(kept, JSON.stringify(found).slice(0, 200_000));
+    if (found && number === asked) draw(found);
   }
 
   filter.addEventListener("input", () => {

@@ -128,7 +128,11 @@ describe("many things at once", () => {
     await tree.getByRole("link", { name: /^photos/ }).waitFor({ state: "detached" });
     await tree.getByRole("link", { name: /^Orders/ }).click();
     await page.waitForURL(new RegExp(`tables/${account}--pr42/Orders`));
+    // The tree is whole, and moves no more: a button that moves between the press and the release is not clicked.
+    await tree.getByRole("link", { name: /^orders-poison/ }).waitFor();
     await page.locator('[data-group="queues"] > summary').click({ position: { x: 4, y: 8 } });
+    // A group says that it was folded after the click is over.
+    await page.waitForFunction(() => localStorage.getItem("lazurite-group-queues") === "closed");
     await page.reload();
     assert.equal(await page.locator('[data-group="queues"]').getAttribute("open"), null);
     await page.getByRole("button", { name: "Resources" }).click();
