@@ -13,7 +13,10 @@ from urllib.parse import parse_qsl, quote, urlsplit
 from harness import ACCOUNT, KEY, SETTINGS, Test, unique
 
 ADDRESS = urlsplit(SETTINGS["BlobEndpoint"]).netloc
-HOST = f"{ACCOUNT}.dfs.localhost:{ADDRESS.rpartition(':')[2]}"
+# Where the driver sends requests: to the host in the URL of a file system, or to the address in `fs.azure.abfs.endpoint`, with
+# the account in the path. Each is a host and the beginning of the paths.
+AT_HOST = (f"{ACCOUNT}.dfs.localhost:{ADDRESS.rpartition(':')[2]}", "")
+AT_ENDPOINT = (ADDRESS, f"/{ACCOUNT}")
 SIGNED = ["Content-Encoding", "Content-Language", "Content-Length", "Content-MD5", "Content-Type", "Date", "If-Modified-Since",
           "If-Match", "If-None-Match", "If-Unmodified-Since", "Range"]
 
@@ -44,10 +47,12 @@ def sign(method, path, query, headers):
     return f"SharedKey {ACCOUNT}:{base64.b64encode(digest).decode()}"
 
 
-def send(method, target, headers, body=b""):
+def send(place, method, target, headers, body=b""):
+    host, start = place
+    target = start + target
     path, _, query = target.partition("?")
     headers = {
-        "Host": HOST,
+        "Host": host,
         "Accept": "application/json, application/octet-stream",
         "User-Agent": "APN/1.0 Azure Blob FS/3.5.0 (JavaJRE 17)",
         "x-ms-version": "2023-11-03",
@@ -387,15 +392,21 @@ ROWS = [
 
 class Abfs(Test):
     def test_every_behaviour_of_the_driver_s_tests(self):
+        self.check(AT_HOST)
+
+    def test_every_behaviour_at_an_endpoint(self):
+        self.check(AT_ENDPOINT)
+
+    def check(self, place):
         for source, behaviour, *steps in ROWS:
             with self.subTest(f"{behaviour} ({source})"):
                 kept = {"fs": unique("abfs"), "etag": "*"}
                 root = "/" + kept["fs"]
-                self.assertEqual(send("PUT", root + "?resource=filesystem", {}).status, 201)
+                self.assertEqual(send(place, "PUT", root + "?resource=filesystem", {}).status, 201)
                 for (method, target, headers, sent), expected, *checks in steps:
                     target = root + target.replace("{next}", quote(kept.get("next", "")))
                     headers = {name: value.format(**kept) for name, value in headers.items()}
-                    answer = send(method, target, headers, sent)
+                    answer = send(place, method, target, headers, sent)
                     step = f"{method} {target} {headers}: {answer}"
                     self.assertEqual(answer.status, expected, step)
                     for check in checks:
@@ -403,7 +414,7 @@ class Abfs(Test):
                             self.assertEqual(answer.code, check, step)
                         else:
                             check(answer, kept)
-                send("DELETE", root + "?resource=filesystem", {})
+                send(place, "DELETE", root + "?resource=filesystem", {})
 
 
 if __name__ == "__main__":

@@ -1,13 +1,17 @@
-"""Clients of Data Lake Storage that Microsoft did not write: adlfs, PyArrow, OpenDAL, delta-rs and PyIceberg. Each reads back
-what it wrote, and lists, renames and deletes directories."""
+"""Clients of Data Lake Storage that Microsoft did not write: adlfs, PyArrow, OpenDAL, delta-rs, PyIceberg, DuckDB and GDAL. Each
+reads back what it wrote, and lists, renames and deletes directories where it can."""
 
 import os
+import pathlib
 import unittest
 
 import adlfs
+import duckdb
+import duckdb_extension_azure
 import opendal
 import pyarrow
 import pyarrow.parquet
+import pyogrio
 from azure.storage.blob import ContainerClient
 from deltalake import DeltaTable, write_deltalake
 from pyarrow.fs import AzureFileSystem, FileSelector
@@ -148,6 +152,84 @@ class Tables(Client):
         found = table.scan().to_arrow()
         self.assertEqual(sorted(found["number"].to_pylist()), sorted([*range(500)] * 2))
         catalog.purge_table("space.table")
+
+
+class DuckDb(Client):
+    EXTENSION = next(pathlib.Path(duckdb_extension_azure.__file__).parent.rglob("azure.duckdb_extension"))
+    # The suffix alone gives the client the addresses of both protocols: it needs them for `abfss`.
+    HOSTED = f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={KEY};EndpointSuffix=localhost:{PORT}"
+
+    def setUp(self):
+        super().setUp()
+        self.database = duckdb.connect()
+        self.addCleanup(self.database.close)
+        self.database.load_extension(os.fspath(self.EXTENSION))
+        # 4 MB of text: a file of several blocks.
+        count = 300_000
+        self.rows = pyarrow.table({"number": list(range(count)), "text": [f"the row of {number}" for number in range(count)]})
+        self.database.register("rows", self.rows)
+
+    def connect(self, connection):
+        self.database.execute(f"CREATE OR REPLACE SECRET lake (TYPE azure, CONNECTION_STRING '{connection}')")
+
+    def find(self, pattern):
+        found = self.database.execute(f"SELECT file FROM glob('{pattern}') ORDER BY file").fetchall()
+        return [file.partition(self.name + "/")[2] for (file,) in found]
+
+    def check(self, scheme, directory):
+        root = f"{scheme}://{self.name}/{directory}"
+        for _ in "write", "overwrite":
+            self.database.execute(f"COPY rows TO '{root}/all.parquet'")
+        self.database.execute(f"COPY rows TO '{root}/all.csv'")
+        self.database.execute(f"COPY (SELECT *, number % 3 AS part FROM rows) TO '{root}/set' (FORMAT parquet, PARTITION_BY part)")
+        parts = [f"{directory}/set/part={part}/data_0.parquet" for part in range(3)]
+        self.assertEqual(self.find(f"{root}/*.parquet"), [f"{directory}/all.parquet"])
+        self.assertEqual(self.find(f"{root}/*/*/*.parquet"), parts)
+        # At `abfss`, the client takes ** as the last segment alone. At `az`, ** finds directories too.
+        everything = self.find(f"{root}/**" if scheme == "abfss" else f"{root}/**/*.*")
+        self.assertEqual(everything, [f"{directory}/all.csv", f"{directory}/all.parquet", *parts])
+        for files in "all.parquet", "all.csv", "set/*/*.parquet":
+            read = self.database.execute(f"SELECT number, text FROM '{root}/{files}' ORDER BY number").to_arrow_table()
+            self.assertEqual(read, self.rows, files)
+        query = f"SELECT part, count(*) FROM read_parquet('{root}/set/*/*.parquet', hive_partitioning=true) WHERE part > 0 GROUP BY part ORDER BY part"
+        self.assertEqual(self.database.execute(query).fetchall(), [(1, 100_000), (2, 100_000)])
+        with self.assertRaises(duckdb.Error):
+            self.database.execute(f"SELECT * FROM '{root}/missing.parquet'")
+
+    def test_both_protocols(self):
+        self.connect(CONNECTION)
+        self.check("az", "in the path")
+        self.connect(self.HOSTED)
+        self.check("az", "in the host")
+        self.check("abfss", "lake")
+
+
+class Gdal(Client):
+    """GDAL, by its Python face for vectors: `/vsiaz/` speaks Blob, and `/vsiadls/` Data Lake Storage."""
+
+    def setUp(self):
+        super().setUp()
+        os.environ["AZURE_STORAGE_CONNECTION_STRING"] = CONNECTION
+        # A point at (1, 2) a row, in the binary format of geometries that GDAL takes.
+        point = bytes.fromhex("0101000000000000000000f03f0000000000000040")
+        self.rows = ROWS.append_column("wkb_geometry", [[point] * len(ROWS)])
+
+    def write(self, path):
+        pyogrio.write_arrow(self.rows, path, driver="FlatGeobuf", geometry_name="wkb_geometry", geometry_type="Point", crs="EPSG:4326")
+
+    def test_blobs_and_paths(self):
+        for root in f"/vsiaz/{self.name}", f"/vsiadls/{self.name}":
+            path = f"{root}/a/b/points.fgb"
+            self.write(path)
+            _, read = pyogrio.read_arrow(path)
+            self.assertEqual(read.sort_by("number").select(["number", "text"]), ROWS)
+            _, read = pyogrio.read_arrow(path, where="number >= 990", bbox=(0, 0, 3, 3))
+            self.assertEqual(sorted(read["number"].to_pylist()), list(range(990, 1000)))
+            found = [one.removeprefix(root + "/").rstrip("/") for one in pyogrio.vsi_listtree(root)]
+            self.assertEqual(sorted(found), ["a", "a/b", "a/b/points.fgb"])
+            pyogrio.vsi_unlink(path)
+        pyogrio.vsi_rmtree(f"{root}/a")
+        self.assertEqual(pyogrio.vsi_listtree(root), [])
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ const PYTHON_MISSING: &str = "The tests of the official clients need Python 3.11
                               it (on Debian and Ubuntu: apt install python3 python3-venv).";
 const NODE_MISSING: &str = "The tests of the official clients need Node.js 20 or newer with npm: install it (on Debian \
                             and Ubuntu: apt install nodejs npm).";
+const JAVA_MISSING: &str = "The tests of Java clients need Java 17 or newer with its compiler: install it (on Debian and \
+                            Ubuntu: apt install openjdk-17-jdk-headless).";
 pub(crate) const INSTALL_TIME_MAX: Duration = Duration::from_secs(600);
 pub(crate) const SCRIPT_TIME_MAX: Duration = Duration::from_secs(240);
 
@@ -111,11 +113,46 @@ fn requests_of_hadoop() {
 #[test]
 fn clients_of_lakes() {
     if std::env::var_os("LAZURITE_LAKE_CLIENTS").is_none() {
-        println!("not run: LAZURITE_LAKE_CLIENTS=1 installs and runs PyArrow, delta-rs and others");
+        println!("not run: LAZURITE_LAKE_CLIENTS=1 installs and runs PyArrow, DuckDB and others");
         return;
     }
     let python = || python_of(&environment("lake-venv", "lake_requirements.txt"));
     run_on_lake(python, "lake_clients.py");
+}
+
+/// The names of the tests that `LAZURITE_LARGE_CLIENTS` runs: `cli`, `java` and `go`, or `all`.
+fn runs_large(name: &str) -> bool {
+    let names = std::env::var("LAZURITE_LARGE_CLIENTS").unwrap_or_default();
+    let runs = names.split(',').any(|one| one == name || one == "all");
+    if !runs {
+        println!("not run: LAZURITE_LARGE_CLIENTS={name} installs and runs a client that is large");
+    }
+    runs
+}
+
+#[test]
+fn azure_cli() {
+    if runs_large("cli") {
+        let python = || python_of(&environment("cli-venv", "cli_requirements.txt"));
+        run_on_lake(python, "azure_cli.py");
+    }
+}
+
+#[test]
+fn java_clients() {
+    if runs_large("java") && !skips_clients() {
+        let mut command = python_command();
+        command.env("LAZURITE_JARS", jars());
+        run(command, "java_clients.py", &Server::fresh());
+    }
+}
+
+/// Needs Go, and the packages that the script names.
+#[test]
+fn go_clients() {
+    if runs_large("go") {
+        run_on_lake(python_command, "go_clients.py");
+    }
 }
 
 #[test]
@@ -530,6 +567,26 @@ fn environment(name: &str, list: &str) -> PathBuf {
             "--requirement",
         ]);
         succeed(pip.arg(directory.join(list)), PYTHON_MISSING)
+    });
+    made.unwrap_or_else(|reason| panic!("{reason}"))
+}
+
+/// The directory with the Python packages that carry the jars of Java clients, downloaded on first
+/// use.
+fn jars() -> PathBuf {
+    let list = "java_requirements.txt";
+    let version = finish(
+        Command::new("java").arg("-version"),
+        INSTALL_TIME_MAX,
+        JAVA_MISSING,
+    );
+    let made = made_once("jars", &[list], &version, |directory| {
+        let mut pip = python_command();
+        pip.args(["-m", "pip", "download", "--quiet", "--no-deps", "--dest"]);
+        pip.arg(directory)
+            .arg("--requirement")
+            .arg(directory.join(list));
+        succeed(&mut pip, PYTHON_MISSING)
     });
     made.unwrap_or_else(|reason| panic!("{reason}"))
 }

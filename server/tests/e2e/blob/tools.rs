@@ -1,6 +1,6 @@
 //! Tools that move data, on a tree of thousands of files: azcopy, which is installed with the
-//! JavaScript clients, and rclone, if it is installed. A tool that cannot be started is skipped,
-//! and the output says why.
+//! JavaScript clients, and rclone, which is installed with the Python clients. A tool that cannot
+//! be started is skipped, and the output says why.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,9 +10,9 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use super::{account_sas, request};
-use crate::clients::{SCRIPT_TIME_MAX, finish, node, skips_clients, text};
+use crate::clients::{SCRIPT_TIME_MAX, finish, node, python, skips_clients, text};
 use crate::random::Random;
-use crate::server::{ACCOUNT, Server};
+use crate::server::{ACCOUNT, Launch, Server};
 
 const AZCOPY: &str = "node_modules/@azure-tools/azcopy-linux/dist/bin/azcopy_linux_amd64";
 /// Number of files in the tree, besides one that is uploaded in blocks.
@@ -219,13 +219,30 @@ fn azcopy_uploads_syncs_downloads_copies_and_removes_a_tree() {
 
 #[test]
 fn rclone_syncs_and_checks_a_tree_both_ways() {
+    let (server, _) = server_with(&[]);
+    check_rclone(&server, &[]);
+}
+
+/// Directories that are real are what rclone calls markers.
+#[test]
+fn rclone_syncs_and_checks_a_tree_of_real_directories() {
+    let location = TempDir::new().unwrap();
+    let server = Launch::on(location.path()).argument("--hns").start();
+    check_rclone(&server, &["--azureblob-directory-markers"]);
+}
+
+fn check_rclone(server: &Server, options: &[&str]) {
     let directory = TempDir::new().unwrap();
     let home = directory.path();
-    if let Err(error) = Command::new("rclone").arg("version").output() {
-        eprintln!("skipped: rclone is not on the PATH ({error})");
+    if skips_clients() {
         return;
     }
-    let (server, sas) = server_with(&[]);
+    let program = python().join("bin/rclone");
+    if let Err(error) = Command::new(&program).arg("version").output() {
+        eprintln!("skipped: rclone does not start here ({error})");
+        return;
+    }
+    let sas = account_sas("rwdlacupft", "b", "sco", "", "https,http");
     let url = format!("http://127.0.0.1:{}/{ACCOUNT}?{sas}", server.ports.blob);
     let config = home.join("rclone.conf");
     fs::write(
@@ -236,11 +253,12 @@ fn rclone_syncs_and_checks_a_tree_both_ways() {
     let (tree, back) = (home.join("tree"), home.join("back"));
     grow(&tree);
     let rclone = |arguments: &[&str]| {
-        let mut command = Command::new("rclone");
+        let mut command = Command::new(&program);
         command
             .arg("--config")
             .arg(&config)
-            .args(["--retries", "1", "--low-level-retries", "2"]);
+            .args(["--retries", "1", "--low-level-retries", "2"])
+            .args(options);
         let output = finish(
             command.args(arguments),
             SCRIPT_TIME_MAX,
@@ -260,5 +278,13 @@ fn rclone_syncs_and_checks_a_tree_both_ways() {
     }
     rclone(&["sync", "az:con", "az:two"]);
     rclone(&["check", "az:con", "az:two"]);
+    rclone(&["copy", "az:con/d1", "az:two/moving"]);
+    rclone(&[
+        "move",
+        "--delete-empty-src-dirs",
+        "az:two/moving",
+        "az:two/moved",
+    ]);
+    rclone(&["check", "az:con/d1", "az:two/moved"]);
     rclone(&["purge", "az:two"]);
 }
