@@ -48,9 +48,9 @@ const DISK_QUOTA_MAX: u64 = 1 << 40;
     disable_help_subcommand = true,
     after_help = "`lazurite COMMAND -h` explains a command, `lazurite --help` every flag.",
     after_long_help = "Started under the name azurite, azurite-blob, azurite-queue or azurite-table (`lazurite shim install` makes \
-                  these), it serves what that name says.\n\nEvery flag can be set in the environment: --blobPort as \
-                  LAZURITE_BLOB_PORT or AZURITE_BLOB_PORT, --silent as LAZURITE_SILENT=1. A flag on the command line counts more; \
-                  of a flag given twice, the last counts.\n\nExamples:\n  lazurite                              all three \
+                  these), it serves what the name says.\n\nEvery flag can be set in the environment: --blobPort as \
+                  LAZURITE_BLOB_PORT or AZURITE_BLOB_PORT, --silent as LAZURITE_SILENT=1. A flag on the command line takes \
+                  precedence; if one is given twice, the last one counts.\n\nExamples:\n  lazurite                              all three \
                   services, data in ./.lazurite\n  lazurite --port 20000                 ports 20000, 20001, 20002\n  lazurite \
                   --port 0 --port-file ports.json   free ports, written to a file: for tests\n  lazurite \
                   --inMemoryPersistence         nothing is kept"
@@ -59,8 +59,8 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Option<Command>,
 
-    /// Print the version. Under the name azurite, the version of Azurite whose flags and lines are
-    /// served comes first
+    /// Print the version. Under the name azurite, the version of Azurite that it stands in for comes
+    /// first
     #[arg(short = 'v', short_alias = 'V', long, action = ArgAction::Version)]
     version: Option<bool>,
 
@@ -192,7 +192,7 @@ pub struct Cli {
     #[arg(long, value_name = "SNAPSHOT", num_args = 0..=1, require_equals = true, default_missing_value = "now", value_parser = fork_source, help_heading = "Storage")]
     pub forks: Option<ForkSource>,
 
-    /// Seconds after which a fork that no request uses ends
+    /// Seconds after which an unused fork ends
     #[arg(long = "fork-lifetime", value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Storage")]
     pub fork_lifetime: u32,
 
@@ -340,12 +340,12 @@ pub struct Cli {
     #[arg(long = "max-connections-per-address", value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Network")]
     pub connections_per_address_max: Option<u32>,
 
-    /// Longest time of a request, with its body, until its answer begins (default: no limit but the
-    /// pace of its body)
+    /// Longest time from the start of a request, body included, to the start of its response
+    /// (default: no limit but the pace of its body)
     #[arg(long = "request-timeout", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX), help_heading = "Network")]
     pub request_timeout: Option<u64>,
 
-    /// Longest time that requests under way have to end once the server is asked to stop
+    /// Seconds that running requests have to end when the server is asked to stop
     #[arg(long = "shutdown-timeout", value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=3600), help_heading = "Network")]
     pub shutdown_timeout: u32,
 
@@ -362,12 +362,12 @@ pub struct Cli {
     #[arg(long = "accept-forged-tokens", help_heading = "Rights")]
     pub accept_forged_tokens: bool,
 
-    /// No container shows anything to callers without credentials, whatever its own settings say
+    /// Refuse anonymous requests, whatever the access level of a container
     #[arg(long = "no-public-access", help_heading = "Rights")]
     pub no_public_access: bool,
 
-    /// Bearers of tokens who may do everything in a hierarchical namespace, by the object ids of
-    /// users or groups (* for all); the rights of others are those that paths give them
+    /// Users who may do everything in a hierarchical namespace, by the object ids of users or groups
+    /// (* for all bearers of tokens); for others, the access control lists of paths decide
     #[arg(
         long = "data-owners",
         value_name = "IDS",
@@ -417,7 +417,7 @@ pub struct Cli {
     #[arg(long = "requests-body-kib", value_name = "KIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(0..=1024), help_heading = "Console")]
     pub requests_body_kib: u32,
 
-    /// Have the limits of Azure Storage: its scalability targets, with 503 ServerBusy beyond them,
+    /// Apply the limits of Azure Storage: its scalability targets, with 503 ServerBusy beyond them,
     /// and names of deleted containers, queues and tables that stay taken for a while. `PUT
     /// /_lazurite/faults` sets each of them
     #[arg(long = "as-azure", help_heading = "Protocol")]
@@ -465,12 +465,12 @@ pub struct Cli {
     #[arg(short, long, value_name = "FILE", help_heading = "Logs")]
     pub debug: Option<PathBuf>,
 
-    /// How much goes to the log of --debug (default: debug), or without it to standard error
-    /// (default: warn)
+    /// Level of the log of --debug (default: debug); without --debug, of standard error (default:
+    /// warn)
     #[arg(long = "log-level", value_enum, help_heading = "Logs")]
     pub log_level: Option<LogLevel>,
 
-    /// How lines of the access log and of the log of --debug look
+    /// Format of the access log and of the log of --debug
     #[arg(long = "log-format", value_enum, default_value_t = LogFormat::Text, help_heading = "Logs")]
     pub log_format: LogFormat,
 
@@ -491,7 +491,7 @@ pub struct Cli {
     #[arg(long, value_name = "PASSWORD", help_heading = "HTTPS")]
     pub pwd: Option<String>,
 
-    /// The first line of this file is the password of --cert
+    /// Read the password of --cert from the first line of this file
     #[arg(
         long = "pwd-file",
         value_name = "FILE",
@@ -511,11 +511,11 @@ pub struct Cli {
     #[arg(long = "https-only", help_heading = "HTTPS")]
     pub https_only: bool,
 
-    /// Oldest version of TLS that is spoken
+    /// Oldest version of TLS that is accepted
     #[arg(long = "tls-min-version", value_enum, default_value_t = TlsVersion::Tls12, help_heading = "HTTPS")]
     pub tls_min_version: TlsVersion,
 
-    /// Serve only clients that show a certificate which one in this PEM file has signed
+    /// Serve only clients whose certificate is signed by one in this PEM file
     #[arg(
         long = "client-ca",
         value_name = "FILE",

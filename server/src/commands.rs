@@ -350,6 +350,14 @@ fn verify(directory: &Path, as_json: bool) -> Result<ExitCode, String> {
         durability,
         ..Config::default()
     };
+    let shown = directory.display();
+    match directory.metadata() {
+        Err(error) => return Err(format!("there is no directory {shown} to check: {error}")),
+        Ok(found) if !found.is_dir() => {
+            return Err(format!("{shown} is a file: name the directory of a store"));
+        }
+        Ok(_) => {}
+    }
     let environment = Environment::system(durability);
     let text = |error: lazurite_engine::Error| error.to_string();
     let stores = Directories::list(environment.fs.clone(), directory).map_err(text)?;

@@ -17,7 +17,7 @@ const FIELD: &str = "Field";
 /// Maximum number of bytes of a form that comes back.
 const FORM_BYTES_MAX: usize = 1 << 20;
 /// Fields that no one types.
-const HIDDEN: [&str; 12] = [
+const HIDDEN: [&str; 15] = [
     "token",
     "etag",
     "id",
@@ -30,6 +30,9 @@ const HIDDEN: [&str; 12] = [
     "lines",
     "act",
     "confirmed",
+    "kind",
+    "parent",
+    "seen",
 ];
 
 /// Gives refusals their bodies: a page or JSON, whichever the client prefers.

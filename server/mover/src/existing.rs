@@ -5,7 +5,7 @@ use clap::ValueEnum;
 /// What happens to containers, queues and tables that are there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Existing {
-    /// If one of them holds anything, nothing is imported
+    /// If one of them holds anything, nothing is written
     Refuse,
     /// They are left as they are
     Skip,

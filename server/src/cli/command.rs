@@ -11,8 +11,8 @@ use std::path::PathBuf;
 /// A command, instead of serving.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Command {
-    /// Check every checksum, every order and every reference of a store that no server has open,
-    /// and of its snapshots
+    /// Check checksums, order of keys and references of a store that no server has open, and of its
+    /// snapshots
     ///
     /// Prints one line for each damage, with its file and offset, and one for each store. The exit
     /// status is 0 only if there is none. Changes nothing.
@@ -161,7 +161,7 @@ pub enum Command {
     /// Show, set or remove the faults that a running server injects into requests
     ///
     /// Without an action it shows them. `lazurite faults set rules.json` reads a document such as
-    /// {"rules": [{"operation": "GetBlob", "status": 503, "times": 3}]}. LAZURITE_CONSOLE_PASSWORD
+    /// {"rules": [{"operation": "GetBlob", "fault": "503", "count": 3}]}. LAZURITE_CONSOLE_PASSWORD
     /// is sent if it is set and a console asks for it. See docs/testing.md.
     Faults {
         #[command(subcommand)]
@@ -220,7 +220,7 @@ pub enum Command {
     Get(GetArguments),
     /// Upload a file as a block blob, or all files of a directory
     Put(PutArguments),
-    /// Delete a blob, all blobs of a directory, or all whose names begin with a text
+    /// Delete a blob, all blobs of a directory, or all whose names begin with a prefix
     ///
     /// With -r or --prefix it counts first, and asks. It then deletes the blobs that it counted:
     /// those that were changed since stay, and new ones are not touched.
@@ -369,8 +369,8 @@ pub enum Command {
     },
     /// Start the server when you log in: with systemd on Linux, with launchd on macOS
     ///
-    /// It is a service of the user, in the user's own directories, and needs no rights of an
-    /// administrator. Windows has none: see docs/install.md.
+    /// A service of the user, in the user's own directories: it needs no administrator rights.
+    /// Windows has none: see docs/install.md.
     Service {
         #[command(subcommand)]
         action: ServiceAction,
@@ -401,7 +401,7 @@ pub struct GetArguments {
     /// All blobs of the directory
     #[arg(short, long)]
     pub recursive: bool,
-    /// Leave files that are there as they are
+    /// Do not overwrite existing files
     #[arg(short, long = "no-clobber")]
     pub no_clobber: bool,
     #[command(flatten)]
@@ -426,7 +426,7 @@ pub struct PutArguments {
     /// The Content-Type (default: the one for the name)
     #[arg(long = "type", value_name = "TYPE")]
     pub content_type: Option<String>,
-    /// Leave blobs that are there as they are
+    /// Do not overwrite existing blobs
     #[arg(short, long = "no-clobber")]
     pub no_clobber: bool,
     #[command(flatten)]
@@ -450,7 +450,7 @@ pub struct RmArguments {
     /// Delete the snapshots of blobs too
     #[arg(long)]
     pub snapshots: bool,
-    /// Ask nothing
+    /// Do not ask for a confirmation
     #[arg(short, long)]
     pub yes: bool,
     #[command(flatten)]
@@ -473,7 +473,7 @@ pub struct CopyPathsArguments {
     /// All blobs of the directory
     #[arg(short, long)]
     pub recursive: bool,
-    /// Leave blobs that are there as they are
+    /// Do not overwrite existing blobs
     #[arg(short, long = "no-clobber")]
     pub no_clobber: bool,
     /// The connection string of TO; env:NAME reads it from this variable
@@ -552,7 +552,7 @@ pub struct DeleteArguments {
     /// Its name
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// Ask nothing
+    /// Do not ask for a confirmation
     #[arg(short, long)]
     pub yes: bool,
     #[command(flatten)]
@@ -576,7 +576,7 @@ pub enum EntityAction {
         #[arg(value_name = "ROW_KEY")]
         row_key: String,
     },
-    /// Insert an entity, or replace the one that has its keys
+    /// Insert an entity, or replace the one with the same keys
     ///
     /// Values are written as in $filter: 34, 34L, 1.5, true, "Name='Anna'",
     /// "Due=datetime'2026-11-30'", "Id=guid'...'", "Photo=binary'00ff'". A word without quotes is a
@@ -604,7 +604,7 @@ pub enum EntityAction {
         /// All entities that match this filter, as in $filter
         #[arg(long, value_name = "FILTER", value_parser = NonEmptyStringValueParser::new())]
         filter: Option<String>,
-        /// Only if the entity has this ETag
+        /// Delete only if the entity has this ETag
         #[arg(
             long = "if-match",
             value_name = "ETAG",
@@ -613,7 +613,7 @@ pub enum EntityAction {
             conflicts_with = "filter"
         )]
         if_match: String,
-        /// Ask nothing
+        /// Do not ask for a confirmation
         #[arg(short, long, requires = "filter")]
         yes: bool,
     },
@@ -637,10 +637,10 @@ pub struct EntityPutArguments {
     /// Keep the properties that are not named
     #[arg(long)]
     pub merge: bool,
-    /// Fail if an entity has the keys
+    /// Fail if the entity exists
     #[arg(long, conflicts_with_all = ["merge", "if_match"])]
     pub insert: bool,
-    /// Only if the entity has this ETag; * is any, and fails if there is no entity
+    /// Write only if the entity has this ETag; with *, only if it exists
     #[arg(long = "if-match", value_name = "ETAG")]
     pub if_match: Option<String>,
 }
@@ -740,7 +740,7 @@ pub struct CopyArguments {
     /// Record in this file what was copied, and continue from there if it exists
     #[arg(long, value_name = "FILE")]
     pub resume: Option<PathBuf>,
-    /// Seconds for which a request is sent again after its connection broke
+    /// Seconds for which a request is retried after its connection broke
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u16).range(0..=3600))]
     pub retry: u16,
     /// Copy the first 32 messages of queues whose server shows no more, rather than none
@@ -781,7 +781,7 @@ pub struct StoreArguments {
     pub server_port: Option<u16>,
     /// Another account of the server; ACCOUNT--FORK is the account in a fork
     ///
-    /// AZURE_STORAGE_KEY is its key. Without that variable, it has the same key.
+    /// AZURE_STORAGE_KEY has its key; without that variable, the key of the connection string is used.
     #[arg(
         long = "account",
         value_name = "NAME",
@@ -805,11 +805,11 @@ pub enum DesignAction {
     /// Build the tables of a file in a fork, run its access patterns there, and print plans, rows,
     /// requests, heat and prices
     ///
-    /// The exit status is 1 if a pattern fails what the file demands of it, or if the load is above
-    /// a published target of Azure. For CI: a change that makes a pattern a table scan fails. See
-    /// docs/what-if.md.
+    /// The exit status is 1 if a pattern does not meet what the file demands, or if the load exceeds
+    /// a published target of Azure. For CI: a change that turns a pattern into a table scan fails.
+    /// See docs/what-if.md.
     Check {
-        /// The design, as TOML, or as JSON if its name ends so
+        /// The design: TOML, or JSON if the name ends in .json
         #[arg(value_name = "FILE")]
         file: PathBuf,
         /// A price file, as `lazurite-bench guide --print-prices` prints it
@@ -873,10 +873,13 @@ pub struct ResetArguments {
     /// blob, queue or table
     #[arg(long, value_name = "SERVICE")]
     pub service: Option<String>,
+    /// Only this container
     #[arg(long, value_name = "NAME")]
     pub container: Option<String>,
+    /// Only this queue
     #[arg(long, value_name = "NAME")]
     pub queue: Option<String>,
+    /// Only this table
     #[arg(long, value_name = "NAME")]
     pub table: Option<String>,
 }

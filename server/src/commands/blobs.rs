@@ -12,7 +12,7 @@ use lazurite_mover::bulk::{
     Place, Work, count_files, delete_blobs, download, download_one, is_directory, list_blobs,
     upload,
 };
-use lazurite_mover::{Call, Client, Error, NewBlob, content_type, put_file, put_stream};
+use lazurite_mover::{Call, Client, Error, NewBlob, Reply, content_type, put_file, put_stream};
 use lazurite_protocol::service_kind::ServiceKind;
 use serde_json::json;
 use std::io::{self, Read, Write};
@@ -29,6 +29,11 @@ pub fn cat(client: &Client, path: &str) -> Result<ExitCode, String> {
     let place = Place::of_blob(path)?;
     let reply = client.ask(ServiceKind::Blob, "GET", place.resource());
     let mut reply = reply.map_err(|error| explain(client, Subject::Blob(&place), error))?;
+    if is_directory_reply(&reply) {
+        return Err(format!(
+            "{place} is a directory: `lazurite ls {place}` lists it"
+        ));
+    }
     let mut out = io::stdout().lock();
     match io::copy(reply.body(), &mut out).and_then(|_| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -87,6 +92,12 @@ pub fn get(client: &Client, arguments: &GetArguments) -> Result<ExitCode, String
             &format!("{} is there already", file.display()),
         );
         return Ok(ExitCode::SUCCESS);
+    }
+    let head = client.ask(ServiceKind::Blob, "HEAD", place.resource());
+    if head.is_ok_and(|reply| is_directory_reply(&reply)) {
+        return Err(format!(
+            "{place} is a directory: -r downloads what is in it"
+        ));
     }
     let client = client.with_retry(RETRY);
     let bytes = download_one(&client, &place.container, &place.name, None, &file);
@@ -166,7 +177,8 @@ fn place_of_upload(file: &Path, path: &str) -> Result<Place, String> {
     if place.name.is_empty() || place.name.ends_with('/') {
         let name = file.file_name().and_then(|name| name.to_str());
         let name = name.filter(|name| *name != "-");
-        place.name += name.ok_or_else(|| format!("{path:?} names no blob: CONTAINER/NAME"))?;
+        place.name +=
+            name.ok_or_else(|| format!("{path:?} names no blob: write CONTAINER/NAME"))?;
     }
     Ok(place)
 }
@@ -184,7 +196,7 @@ fn unreadable_or(client: &Client, file: &Path, place: &Place, error: Error) -> S
     }
 }
 
-/// Deletes a blob, all blobs of a directory, or all whose names begin with a text.
+/// Deletes a blob, all blobs of a directory, or all whose names begin with a prefix.
 pub fn remove(client: &Client, arguments: &RmArguments) -> Result<ExitCode, String> {
     let as_json = arguments.output.json;
     if !arguments.recursive && !arguments.prefix {
@@ -253,6 +265,11 @@ pub fn delete(client: &Client, place: &Place, with_snapshots: bool) -> Result<()
             _ => explain(client, Subject::Blob(place), error),
         }
     })
+}
+
+/// Whether the answer about a path is about a directory of a hierarchical container.
+pub fn is_directory_reply(reply: &Reply) -> bool {
+    reply.header("x-ms-resource-type") == Some("directory")
 }
 
 /// The sentence about a directory without blobs.

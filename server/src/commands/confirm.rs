@@ -11,7 +11,7 @@ pub fn confirm(question: &str, is_given: bool) -> Result<(), String> {
     }
     if !io::stdin().is_terminal() {
         return Err(format!(
-            "{question} There is no terminal to ask on, and nothing was changed: --yes says yes"
+            "{question} There is no terminal to ask on, so nothing was changed. Add --yes to go ahead"
         ));
     }
     let _ = write!(io::stderr(), "{} [y/N] ", plain(question));

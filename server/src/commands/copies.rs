@@ -1,7 +1,7 @@
 //! `lazurite cp` and `mv`: copy or move blobs between containers, accounts, forks and servers.
 
 use crate::cli::CopyPathsArguments;
-use crate::commands::blobs::{nothing_below, transferred};
+use crate::commands::blobs::{is_directory_reply, nothing_below, transferred};
 use crate::commands::nearest::{Subject, explain};
 use crate::commands::outcome::{report, say};
 use lazurite_base::units::size;
@@ -89,6 +89,9 @@ fn missing(from: &Client, source: &Place, is_recursive: bool) -> String {
         return nothing_below(from, source);
     }
     match from.ask(ServiceKind::Blob, "GET", source.resource()) {
+        Ok(reply) if is_directory_reply(&reply) => {
+            format!("{source} is a directory: -r takes what is in it")
+        }
         Ok(_) => format!("{source} was put there just now: copy again"),
         Err(error) => explain(from, Subject::Blob(source), error),
     }

@@ -37,7 +37,10 @@ pub fn explain(client: &Client, subject: Subject<'_>, error: impl Into<Error>) -
         "ResourceNotFound" if matches!(subject, Subject::Entity(..)) => "entity",
         "ResourceNotFound" => "table",
         "InvalidResourceName" | "OutOfRangeInput" if error.status() == Some(400) => "",
-        _ => return explain_filter(subject, &error),
+        code => {
+            let of_directory = of_directory(subject, code);
+            return of_directory.unwrap_or_else(|| explain_filter(subject, &error));
+        }
     };
     let found = match (missing, subject) {
         ("blob", Subject::Blob(place)) => missing_blob(&client, place),
@@ -47,6 +50,26 @@ pub fn explain(client: &Client, subject: Subject<'_>, error: impl Into<Error>) -
         (missing, subject) => missing_resource(&client, subject, !missing.is_empty()),
     };
     found.unwrap_or_else(|| error.to_string())
+}
+
+/// The sentence about a refusal for what is a directory, or is not one.
+fn of_directory(subject: Subject<'_>, code: &str) -> Option<String> {
+    let Subject::Blob(place) = subject else {
+        return None;
+    };
+    let shown = plain(&place.to_string());
+    match code {
+        "DirectoryIsNotEmpty" => Some(format!(
+            "{shown} is a directory with something in it: -r deletes that"
+        )),
+        "OperationNotSupportedOnDirectory" => Some(format!(
+            "{shown} is a directory: with a slash at the end, the file goes into it"
+        )),
+        "PathConflict" => Some(format!(
+            "a part of the path {shown} is a file, and no directory"
+        )),
+        _ => None,
+    }
 }
 
 /// The resource that a subject is, or is in.

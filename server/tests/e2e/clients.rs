@@ -259,6 +259,11 @@ fn javascript_console_changes() {
 }
 
 #[test]
+fn javascript_console_lake() {
+    run_on_lake(browser_command, "console/lake.js");
+}
+
+#[test]
 fn javascript_console_many() {
     run_browser("console/many.js");
 }

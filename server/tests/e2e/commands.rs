@@ -94,7 +94,7 @@ const ROWS: &[Row] = &[
         has_json: false,
         missing_name: Some(("", REQUIRED)),
         unknown_name: Some(("photos/2026/lak.txt", "Nearest: 2026/lake.txt")),
-        wrong_type: Some(("photos", "names no blob: CONTAINER/NAME")),
+        wrong_type: Some(("photos", "names no blob: write CONTAINER/NAME")),
         ..ROW
     },
     Row {
@@ -124,7 +124,7 @@ const ROWS: &[Row] = &[
         before: &["put {dir}/lake.txt photos/old.txt"],
         missing_name: Some(("", REQUIRED)),
         unknown_name: Some(("photos/2026/lak.txt", "Nearest: 2026/lake.txt")),
-        wrong_type: Some(("-r photos", "--yes says yes")),
+        wrong_type: Some(("-r photos", "Add --yes to go ahead")),
         ..ROW
     },
     Row {

@@ -83,6 +83,10 @@ fn add(
         account: &selected.account,
         container: &selected.container,
     };
+    let name = safe(item.name.strip_prefix(base).unwrap_or(&item.name));
+    if item.is_directory {
+        return Ok(zip.add_directory(name, SimpleFileOptions::default())?);
+    }
     let (services, _) = console.at(&selected.account).map_err(of_failure)?;
     let found = services
         .blobs
@@ -95,8 +99,7 @@ fn add(
     let options = SimpleFileOptions::default()
         .compression_method(CompressionMethod::Stored)
         .large_file(download.blob.length >= u64::from(u32::MAX));
-    let name = item.name.strip_prefix(base).unwrap_or(&item.name);
-    zip.start_file(safe(name), options)?;
+    zip.start_file(name, options)?;
     while let Some(chunk) = download
         .body
         .next_chunk(CHUNK_BYTES)

@@ -2,7 +2,9 @@
 
 use crate::blobs::place::{Place, visited_state};
 use crate::blobs::words::{content_type, kind, lease};
-use crate::blobs::{change, data_files, history, parts as stored, selected, text};
+use crate::blobs::{
+    access, change, data_files, directories, history, parts as stored, rename, text,
+};
 use crate::context::Console;
 use crate::form::Form;
 use crate::format::{self, cut};
@@ -84,6 +86,16 @@ fn blob_page(console: &Console, account: &str, container: &str, visit: &Visit) -
         }
         found => Some(found?),
     };
+    if let Some(directory) = blob.as_ref().filter(|blob| blob.is_directory())
+        && state == BlobState::Current
+    {
+        return Ok(directories::page(
+            console,
+            &place,
+            (&name, directory),
+            visit,
+        ));
+    }
     let content = html! {
         (place.trail(&name))
         h1 { (format::name(&name, 300)) }
@@ -92,7 +104,7 @@ fn blob_page(console: &Console, account: &str, container: &str, visit: &Visit) -
         @if let Some(blob) = &blob { (parts(&services, visit, (&place, &address), blob)) }
         (history::section(console, &place, &name, state, &kept))
         @if let Some(blob) = blob.as_ref().filter(|_| state == BlobState::Current) {
-            (edit_forms(console, &services, &place, &name, blob))
+            (edit_forms(console, &services, &place, (&name, blob), visit))
             (change::forms(console, &place, &name, blob, visit))
             (danger(console, &place, &name))
         }
@@ -117,6 +129,7 @@ fn parts(
             a.button href=(content) download { "Download " (size(blob.length)) }
             @if address.state == BlobState::Current {
                 a.quiet.button href=(links::path(&["sas", place.account], &[("service", "blob"), ("name", place.container), ("blob", name)])) { "Share" }
+                @if blob.access.is_some() { (access::link(place, name)) }
             }
         }
         (properties(blob, visit))
@@ -133,13 +146,13 @@ fn edit_forms(
     console: &Console,
     services: &Services,
     place: &Place<'_>,
-    name: &str,
-    blob: &Blob,
+    (name, blob): (&str, &Blob),
+    visit: &Visit,
 ) -> Markup {
     let text = text::editable(&services.blobs, &place.current(name), blob);
     html! {
         @if let Some(text) = text { (text::form(console, place, (name, content_type(blob)), blob, &text)) }
-        (selected::rename_form(console, place, name, &blob.etag.quoted()))
+        (rename::form(console, place, (name, blob), visit.origin.now))
     }
 }
 
@@ -157,7 +170,8 @@ fn start_of(blobs: &BlobService, address: &BlobAddress<'_>) -> lazurite_blob::Re
     Ok(start)
 }
 
-fn properties(blob: &Blob, visit: &Visit) -> Markup {
+/// The properties of a blob or directory.
+pub fn properties(blob: &Blob, visit: &Visit) -> Markup {
     let headers = &blob.headers;
     let optional = [
         ("Content-Encoding", &headers.content_encoding),
@@ -174,7 +188,7 @@ fn properties(blob: &Blob, visit: &Visit) -> Markup {
     let rehydrating = blob.tiering.rehydrating(visit.origin.now);
     html! {
         dl.facts {
-            div { dt { "Size" } dd { (count(blob.length)) " bytes" } }
+            @if !blob.is_directory() { div { dt { "Size" } dd { (count(blob.length)) " bytes" } } }
             div { dt { "Kind" } dd { (kind) } }
             @if !blob.is_directory() { div { dt { "Content-Type" } dd { (content_type(blob)) } } }
             @if let Some(access) = &blob.access {
@@ -252,6 +266,7 @@ pub async fn delete(
     let directory = name.rfind('/').map_or("", |at| &name[..=at]).to_owned();
     let path = links::path(&["blobs", &account, &container], &[("prefix", &directory)]);
     let snapshots = form.get("snapshots").map(|_| DeleteSnapshots::Include);
+    let is_directory = form.get("recursive").is_some();
     written(console, path, Done::Deleted, move |console| {
         let request = DeleteBlob {
             snapshots,
@@ -264,12 +279,12 @@ pub async fn delete(
             container: &container,
         };
         let address = place.current(&name);
-        Ok(console
-            .at(&account)?
-            .0
-            .blobs
-            .delete_blob(&address, &request)?
-            .1)
+        let (services, _) = console.at(&account)?;
+        let blobs = &services.blobs;
+        if is_directory {
+            return Ok(blobs.delete_path(&address, true, &request.conditions)?.1);
+        }
+        Ok(blobs.delete_blob(&address, &request)?.1)
     })
     .await
 }

@@ -43,26 +43,9 @@ pub fn forms(
     blob: &Blob,
     visit: &Visit,
 ) -> Markup {
-    let form = |path: &str, content: Markup| {
-        html! {
-            form.fields method="post" action=(place.blob_path(&[path], name)) {
-                (layout::token(console))
-                input type="hidden" name="etag" value=(blob.etag.quoted());
-                (content)
-            }
-        }
-    };
+    let form = |path: &str, content: Markup| form(console, place, (name, blob), path, content);
     html! {
-        @if matches!(blob.lease.state(visit.origin.now), LeaseState::Leased | LeaseState::Breaking) {
-            section {
-                h2 { "Lease" }
-                p { "The blob is " (lease(blob.lease.state(visit.origin.now))) ": writes need the id of the lease." }
-                form.actions method="post" action=(place.blob_path(&["lease", "break"], name)) {
-                    (layout::token(console))
-                    button.danger data-key="b" { "Break the lease now" }
-                }
-            }
-        }
+        (lease_section(console, place, (name, blob), visit))
         details {
             summary { "Change properties, metadata, tags or tier" }
             (form("properties", html! { (headers_fields(&blob.headers)) button { "Save properties" } }))
@@ -70,6 +53,69 @@ pub fn forms(
             (form("tags", html! { (lines_field("Tags", "tags", &lines_of(&blob.tags))) button { "Save tags" } }))
             @if blob.blob_type() == BlobType::BlockBlob { (form("tier", tier_field(blob, visit))) }
             p.limits { "A change of properties, metadata or tags is made only if the blob is unchanged since this page was made. A tier is set in any case." }
+        }
+    }
+}
+
+/// The forms of the page of a directory.
+pub fn directory_forms(
+    console: &Console,
+    place: &Place<'_>,
+    name: &str,
+    directory: &Blob,
+    visit: &Visit,
+) -> Markup {
+    let lines = lines_of(&directory.metadata);
+    let fields = html! { (lines_field("Metadata", "metadata", &lines)) button { "Save metadata" } };
+    html! {
+        (lease_section(console, place, (name, directory), visit))
+        details {
+            summary { "Change metadata" }
+            (form(console, place, (name, directory), "metadata", fields))
+        }
+    }
+}
+
+/// A form that changes a blob if it is as it was when the page was made.
+fn form(
+    console: &Console,
+    place: &Place<'_>,
+    (name, blob): (&str, &Blob),
+    path: &str,
+    content: Markup,
+) -> Markup {
+    html! {
+        form.fields method="post" action=(place.blob_path(&[path], name)) {
+            (layout::token(console))
+            input type="hidden" name="etag" value=(blob.etag.quoted());
+            (content)
+        }
+    }
+}
+
+/// The section that breaks a lease, if there is one.
+fn lease_section(
+    console: &Console,
+    place: &Place<'_>,
+    (name, blob): (&str, &Blob),
+    visit: &Visit,
+) -> Markup {
+    let state = blob.lease.state(visit.origin.now);
+    let kind = if blob.is_directory() {
+        "directory"
+    } else {
+        "blob"
+    };
+    html! {
+        @if matches!(state, LeaseState::Leased | LeaseState::Breaking) {
+            section {
+                h2 { "Lease" }
+                p { "The " (kind) " is " (lease(state)) ": writes need the id of the lease." }
+                form.actions method="post" action=(place.blob_path(&["lease", "break"], name)) {
+                    (layout::token(console))
+                    button.danger data-key="b" { "Break the lease now" }
+                }
+            }
         }
     }
 }
@@ -182,6 +228,7 @@ fn again(part: Part, form: Form) -> Again {
             Part::Metadata => "metadata",
             Part::Tags => "tags",
         },
+        words: conflict::YOURS,
         parts: Box::new(parts),
     }
 }

@@ -7,6 +7,7 @@ use crate::context::Console;
 use crate::diff::{self, Line};
 use crate::format::{self, cut};
 use crate::respond::{Html, Page, Visit, made};
+use crate::value_text::hex;
 use crate::{layout, preview};
 use axum::extract::{Path, State};
 use lazurite_base::units;
@@ -15,6 +16,7 @@ use lazurite_protocol::response::error::Result;
 use lazurite_services::blob::header_text;
 use maud::{Markup, html};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// Maximum length of content that is compared.
 const TEXT_BYTES_MAX: u64 = 64 << 10;
@@ -74,12 +76,13 @@ fn compare_page(console: &Console, place: &Place<'_>, visit: &Visit) -> Result<H
 }
 
 /// The names and values of the properties that can differ.
-fn values(blob: &Blob, visit: &Visit) -> Vec<(String, String)> {
+pub fn values(blob: &Blob, now: SystemTime) -> Vec<(String, String)> {
     let headers = &blob.headers;
     let text = |kept: &Option<String>| {
         header_text::shown(kept.as_deref().unwrap_or_default()).into_owned()
     };
-    let tier = blob.tiering.tier(visit.origin.now);
+    let tier = blob.tiering.tier(now);
+    let md5 = headers.content_md5.as_ref();
     let modified = lazurite_protocol::date::iso8601_seconds(blob.last_modified);
     let fixed = [
         ("Size", format!("{} bytes", units::count(blob.length))),
@@ -88,6 +91,7 @@ fn values(blob: &Blob, visit: &Visit) -> Vec<(String, String)> {
         ("Content-Language", text(&headers.content_language)),
         ("Cache-Control", text(&headers.cache_control)),
         ("Content-Disposition", text(&headers.content_disposition)),
+        ("MD5", md5.map(|md5| hex(md5)).unwrap_or_default()),
         ("ETag", blob.etag.quoted()),
         ("Last modified", modified),
         (
@@ -103,11 +107,20 @@ fn values(blob: &Blob, visit: &Visit) -> Vec<(String, String)> {
     let mut values: Vec<_> = fixed.map(|(name, value)| (name.to_owned(), value)).into();
     values.extend(of_kind("Metadata", &blob.metadata));
     values.extend(of_kind("Tag", &blob.tags));
+    if let Some(access) = &blob.access {
+        let access = [
+            ("Owner", access.owner.clone()),
+            ("Group", access.group.clone()),
+            ("Access control list", access.acl_text()),
+        ];
+        values.extend(access.map(|(name, value)| (name.to_owned(), value)));
+    }
     values
 }
 
 fn properties(visit: &Visit, moment: &str, old: &Blob, new: &Blob) -> Markup {
-    let (old, new) = (values(old, visit), values(new, visit));
+    let now = visit.origin.now;
+    let (old, new) = (values(old, now), values(new, now));
     let value = |values: &[(String, String)], name: &str| {
         let found = values.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.clone()).unwrap_or_default()

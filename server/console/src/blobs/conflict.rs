@@ -19,16 +19,31 @@ use maud::{Markup, html};
 use std::sync::Arc;
 
 /// Maximum number of bytes of a value in a cell.
-const VALUE_BYTES_SHOWN: usize = 300;
+pub const VALUE_BYTES_SHOWN: usize = 300;
 
 /// A form that is shown again.
 pub struct Again {
     /// The end of the path that it is sent to.
     pub path: &'static str,
+    pub words: Words,
     /// Given the stored blob: what differs from it, and the fields as they were sent with their
     /// buttons.
     pub parts: Parts,
 }
+
+/// What the page says beside the versions.
+pub struct Words {
+    /// What was not done, after "so".
+    pub undone: &'static str,
+    /// The heading above the form.
+    pub again: &'static str,
+}
+
+/// For forms with values of their own.
+pub const YOURS: Words = Words {
+    undone: "yours was not saved",
+    again: "Yours",
+};
 
 type Parts = Box<dyn FnOnce(&Console, &Place<'_>, &str, &Blob) -> (Markup, Markup) + Send>;
 
@@ -76,15 +91,16 @@ fn page(
     debug_assert_eq!(address.account, account);
     let path = format!("{}/{name}", place.container);
     let by = related::last_change(console, ServiceKind::Blob, place.account, &path);
+    let words = &again.words;
     let (both, fields) = (again.parts)(console, place, name, &stored);
     let content = html! {
         (place.trail(name))
         h1 { "Changed since you opened it" }
-        p.alert role="alert" data-conflict { "Another client changed " (format::name(name, 200)) " meanwhile, so yours was not saved (" (failure.code) ")." }
+        p.alert role="alert" data-conflict { "Another client changed " (format::name(name, 200)) " meanwhile, so " (words.undone) " (" (failure.code) ")." }
         p { "Changed last by " (by) "." }
         (both)
         p.actions { a.quiet.button href=(place.blob_path(&[], name)) { "Keep the stored version" } }
-        h2 { "Yours" }
+        h2 { (words.again) }
         form.fields method="post" action=(place.blob_path(&[again.path], name)) {
             (layout::token(console))
             input type="hidden" name="etag" value=(stored.etag.quoted());
@@ -120,6 +136,11 @@ pub fn lines(stored: &str, mine: &str) -> Markup {
 
 /// A row for each value that differs.
 pub fn values(mine: &[(String, String)], stored: &[(String, String)]) -> Markup {
+    differences("Yours", mine, stored)
+}
+
+/// Like [`values`]. `title` is the heading of the column that is not of the stored version.
+pub fn differences(title: &str, mine: &[(String, String)], stored: &[(String, String)]) -> Markup {
     let value = |pairs: &[(String, String)], name: &str| {
         let found = pairs.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.clone())
@@ -136,7 +157,7 @@ pub fn values(mine: &[(String, String)], stored: &[(String, String)]) -> Markup 
         @if rows.is_empty() { p { "These are the same in both versions." } } @else {
             div.scroll tabindex="0" role="region" aria-label="Both versions" { table {
                 caption.hidden { "Both versions" }
-                thead { tr { th scope="col" { "Name" } th scope="col" { "Yours" } th scope="col" { "Stored now" } } }
+                thead { tr { th scope="col" { "Name" } th scope="col" { (title) } th scope="col" { "Stored now" } } }
                 tbody { @for (name, mine, stored) in &rows { tr { th scope="row" { (cut(name, 100)) } (cell(mine)) (cell(stored)) } } }
             } }
         }

@@ -1,6 +1,7 @@
 //! Blobs: containers, their names as a tree that is read page by page, and one blob with its
 //! history.
 
+mod access;
 mod archive;
 mod between;
 mod blob;
@@ -11,9 +12,11 @@ mod conflict;
 mod containers;
 mod count;
 mod data_files;
+mod directories;
 mod history;
 mod parts;
 mod place;
+mod rename;
 mod selected;
 mod tags;
 mod text;
@@ -41,6 +44,10 @@ pub fn routes() -> Router<Arc<Console>> {
         .route("/_lazurite/blobs/{account}/selected", post(containers::act))
         .route("/_lazurite/blobs/{account}/tags", get(tags::page))
         .route(
+            "/_lazurite/blobs/{account}/{container}/directory",
+            post(directories::create),
+        )
+        .route(
             "/_lazurite/blobs/{account}/{container}/selected",
             post(selected::act),
         )
@@ -66,8 +73,13 @@ fn blob_routes() -> Router<Arc<Console>> {
         .route(&path(""), get(blob::page))
         .route(&path("/content"), get(blob::content))
         .route(&path("/compare"), get(compare::page))
-        .route(&path("/delete"), post(blob::delete))
-        .route(&path("/copy"), post(selected::rename))
+        .route(
+            &path("/delete"),
+            get(directories::confirm).post(blob::delete),
+        )
+        .route(&path("/copy"), post(rename::rename))
+        .route(&path("/access"), get(access::page).post(access::save))
+        .route(&path("/access/below"), post(access::below))
         .route(&path("/text"), post(text::save))
         .route(&path("/snapshot"), post(history::snapshot))
         .route(&path("/restore"), post(history::restore))

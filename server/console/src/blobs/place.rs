@@ -105,6 +105,12 @@ pub fn unchanged(etag: &str) -> Conditions {
     }
 }
 
+impl<'a> Place<'a> {
+    pub fn of(account: &'a str, container: &'a str) -> Place<'a> {
+        Place { account, container }
+    }
+}
+
 /// The path of the page of the current blob with a name.
 pub fn blob_path(account: &str, container: &str, name: &str) -> String {
     let place = Place { account, container };

@@ -1,27 +1,27 @@
 //! Many blobs at once: selected ones, those below selected directories, or all below a prefix are
-//! deleted, copied, moved, or downloaded as one file.
+//! deleted, copied, moved, or downloaded as one file. In a hierarchical container, the directories
+//! among them go after what is in them.
 
 use crate::blobs::archive::archive;
 use crate::blobs::between::{self, Side};
 use crate::blobs::chosen::{Item, Selected};
-use crate::blobs::conflict::{self, Again};
-use crate::blobs::place::{Place, blob_path, check_changeable};
+use crate::blobs::place::{Place, check_changeable};
 use crate::blobs::tree::directory_of;
 use crate::context::Console;
 use crate::destination::{self, Destination};
 use crate::form::Form;
 use crate::jobs::{Act, Task};
+use crate::links;
 use crate::proposals::{self, Question};
-use crate::respond::{Done, Page, SeeOther, Visit, made, written};
-use crate::{format, layout, links};
+use crate::respond::{Page, SeeOther, Visit, made};
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::Response;
 use axum::response::IntoResponse;
-use lazurite_base::units::size;
 use lazurite_blob::{
-    Blob, Conditions, CopyBlob, DeleteBlob, DeleteSnapshots, ETags, Ticket, TierChanged,
+    BlobHeaders, BlobService, Conditions, CopyBlob, CreatePath, DeleteBlob, DeleteSnapshots, ETags,
+    Error, Metadata, NewAccess, PathKind, Ticket, TierChanged,
 };
 use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_services::services::Services;
@@ -83,12 +83,15 @@ fn propose_deletion(
         account: selected.account.clone(),
         section: "Blobs",
         verbs: ("Delete", "Deleted"),
-        noun: "blob",
+        noun: selected.noun(),
         place: format!("from {}/{prefix}", selected.container),
         back,
     };
     let question = Question {
-        note: html! { p { "Their snapshots are deleted with them. Blobs with a lease are left." } },
+        note: html! { p {
+            "Their snapshots are deleted with them. Blobs with a lease are left."
+            @if selected.is_hierarchical { " A directory goes after what is in it, if nothing is left there." }
+        } },
         is_destructive: true,
         ..Question::default()
     };
@@ -112,11 +115,8 @@ fn deletion(selected: Selected) -> Act<Item> {
         let mut last = None;
         for item in items.iter().take_while(|_| !job.is_canceled()) {
             let place = selected.place();
-            match services
-                .blobs
-                .delete_blob(&place.current(&item.name), &whole(item))
-            {
-                Ok((_, ticket)) => {
+            match delete_one(&services.blobs, &place, item) {
+                Ok(ticket) => {
                     last = Some(ticket);
                     job.add_done(1);
                 }
@@ -128,11 +128,21 @@ fn deletion(selected: Selected) -> Act<Item> {
     })
 }
 
-fn is_change(error: &lazurite_blob::Error) -> bool {
-    matches!(
-        error,
-        lazurite_blob::Error::BlobNotFound | lazurite_blob::Error::ConditionNotMet
-    )
+/// Deletes a blob with its snapshots, or a directory that is empty, in the version of an item.
+fn delete_one(
+    blobs: &BlobService,
+    place: &Place<'_>,
+    item: &Item,
+) -> lazurite_blob::Result<Ticket> {
+    let address = place.current(&item.name);
+    if item.is_directory {
+        return Ok(blobs.delete_path(&address, false, &unchanged(item))?.1);
+    }
+    Ok(blobs.delete_blob(&address, &whole(item))?.1)
+}
+
+fn is_change(error: &Error) -> bool {
+    matches!(error, Error::BlobNotFound | Error::ConditionNotMet)
 }
 
 /// The page that asks where to copy or move blobs to. The part of their names below `base` is kept.
@@ -146,11 +156,15 @@ fn propose_copy(
         account: selected.account.clone(),
         section: "Blobs",
         verbs: ("Copy", "Copied"),
-        noun: "blob",
+        noun: selected.noun(),
         place: format!("from {}/{base}", selected.container),
         back,
     };
     let question = Question {
+        note: html! { @if selected.is_hierarchical { p {
+            "Copies get the permissions that new files have there, and directories are made anew, without metadata. "
+            "To rename a directory with all that it has, open its page."
+        } } },
         fields: destination_fields(console, &selected, &base),
         ..Question::default()
     };
@@ -187,11 +201,11 @@ fn choices() -> Markup {
 }
 
 #[derive(Clone, Copy)]
-struct How {
+pub struct How {
     /// Whether the originals are deleted.
-    moves: bool,
+    pub moves: bool,
     /// Whether blobs of the same name are replaced.
-    replaces: bool,
+    pub replaces: bool,
 }
 
 /// Where blobs are copied to, and how.
@@ -231,7 +245,7 @@ impl Target {
 }
 
 /// Fails if the container is not there, or may not be changed.
-fn check_container(to: &Destination, container: &str) -> Result<()> {
+pub fn check_container(to: &Destination, container: &str) -> Result<()> {
     check_changeable(container)?;
     let found = to
         .services
@@ -285,19 +299,30 @@ fn copy(
     })
 }
 
-fn url_of(source: &str, account: &str, container: &str, name: &str) -> String {
+pub fn url_of(source: &str, account: &str, container: &str, name: &str) -> String {
     let parts = [account, container, name].map(links::encode);
     format!("{source}/{}", parts.join("/"))
 }
 
-/// Copies one blob in the version of the item, and deletes the original if it moves.
-fn copy_one(
+/// Copies one blob in the version of the item, and deletes the original if it moves. A directory is
+/// made where directories are real.
+pub fn copy_one(
     (services, destination): (&Services, &Destination),
     (from, to): &(Place<'_>, Place<'_>),
     (item, name): (&Item, &str),
     (source_url, how): (String, How),
 ) -> lazurite_blob::Result<Ticket> {
     let original = from.current(&item.name);
+    if item.is_directory {
+        let made = make_directory(&destination.services.blobs, to, name)?;
+        return match (how.moves, made) {
+            (false, made) => Ok(made),
+            (true, made) => {
+                made.wait()?;
+                delete_one(&services.blobs, from, item)
+            }
+        };
+    }
     if destination.is_other_store {
         let source = Side {
             blobs: &services.blobs,
@@ -336,6 +361,40 @@ fn copy_one(
     Ok(services.blobs.delete_blob(&original, &whole(item))?.1)
 }
 
+/// Makes a directory, unless it is there, or the container has no real directories.
+fn make_directory(
+    blobs: &BlobService,
+    to: &Place<'_>,
+    name: &str,
+) -> lazurite_blob::Result<Ticket> {
+    let address = to.current(name);
+    let request = CreatePath {
+        kind: PathKind::Directory,
+        headers: BlobHeaders::default(),
+        metadata: Metadata::default(),
+        access: NewAccess::default(),
+        lease: None,
+        expiry: None,
+        encryption_context: None,
+        conditions: Conditions {
+            if_none_match: ETags::parse("*"),
+            ..Conditions::default()
+        },
+    };
+    match blobs.create_path(&address, request) {
+        Ok((_, ticket)) => Ok(ticket),
+        Err(Error::NotHierarchical) => Ok(Ticket::ready()),
+        Err(Error::BlobAlreadyExists) => {
+            let found = blobs.get_blob_properties(&address, &Conditions::default())?;
+            match found.is_directory() {
+                true => Ok(Ticket::ready()),
+                false => Err(Error::BlobAlreadyExists),
+            }
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// The deletion of a blob in the version of an item, with its snapshots.
 fn whole(item: &Item) -> DeleteBlob {
     DeleteBlob {
@@ -344,100 +403,4 @@ fn whole(item: &Item) -> DeleteBlob {
         conditions: unchanged(item),
         tier_changed: TierChanged::default(),
     }
-}
-
-/// The form that renames, moves or copies one blob.
-pub fn rename_form(console: &Console, place: &Place<'_>, name: &str, etag: &str) -> Markup {
-    html! {
-        details {
-            summary { "Rename, move or copy" }
-            form.fields method="post" action=(place.blob_path(&["copy"], name)) {
-                (layout::token(console))
-                input type="hidden" name="etag" value=(etag);
-                (rename_fields(console, place, &Form::of(&[("container", place.container), ("to", name)])))
-                p.limits { "A move copies the blob, then deletes it with its snapshots, if it is unchanged since this page was made." }
-            }
-        }
-    }
-}
-
-/// The form again, beside facts about the blob that is stored now.
-fn again(form: Form) -> Again {
-    let parts = move |console: &Console, place: &Place<'_>, _: &str, stored: &Blob| {
-        let facts = html! {
-            dl.facts {
-                div { dt { "Stored now" } dd { (size(stored.length)) } }
-                div { dt { "Last modified" } dd { (format::time(stored.last_modified)) } }
-            }
-        };
-        (facts, rename_fields(console, place, &form))
-    };
-    Again {
-        path: "copy",
-        parts: Box::new(parts),
-    }
-}
-
-/// The fields of the form, with these values, and its buttons.
-fn rename_fields(console: &Console, place: &Place<'_>, values: &Form) -> Markup {
-    html! {
-        (destination::field(console, place.account))
-        label { "Container " input name="container" value=(values.text("container")) required autocomplete="off"; }
-        label.grow { "Name " input name="to" value=(values.text("to")) required autocomplete="off" spellcheck="false"; }
-        label.check { input type="checkbox" name="replace" value="yes" checked[values.get("replace").is_some()]; " Replace a blob of this name" }
-        button name="act" value="move" { "Move" }
-        button.quiet name="act" value="copy" { "Copy" }
-    }
-}
-
-/// Renames, moves or copies one blob.
-pub async fn rename(
-    State(console): State<Arc<Console>>,
-    Path((account, container)): Path<(String, String)>,
-    visit: Visit,
-    Extension(form): Extension<Form>,
-) -> Page<Response<Body>> {
-    let names = (account, container, visit.parameter("name"));
-    let renamed = renamed(console.clone(), names.clone(), visit, form.clone()).await;
-    conflict::answer(console, names, again(form), renamed).await
-}
-
-async fn renamed(
-    console: Arc<Console>,
-    (account, container, name): (String, String, String),
-    visit: Visit,
-    form: Form,
-) -> Page<SeeOther> {
-    let to = form.required("to")?.to_owned();
-    let new_container = form.required("container")?.to_owned();
-    let how = How {
-        moves: form.text("act") == "move",
-        replaces: form.get("replace").is_some(),
-    };
-    if how.moves {
-        check_changeable(&container)?;
-    }
-    let destination = Destination::read(&console, &account, &form)?;
-    if destination.account == account && new_container == container && to == name {
-        let same = Failure::new(400, "SameName", "This is the name that the blob has.");
-        return Err(same.with("Field", "to").into());
-    }
-    let path = blob_path(&destination.account, &new_container, &to);
-    let done = if how.moves { Done::Moved } else { Done::Copied };
-    let source = source_of(&visit);
-    written(console, path, done, move |console| {
-        let etag = form.text("etag").to_owned();
-        let item = Item { name, etag };
-        check_container(&destination, &new_container)?;
-        let place = |account, container| Place { account, container };
-        let places = (
-            place(&*account, &*container),
-            place(&*destination.account, &*new_container),
-        );
-        let (services, own) = console.at(&account)?;
-        let url = url_of(&source, own, &container, &item.name);
-        let both = (&*services, &destination);
-        Ok(copy_one(both, &places, (&item, &to), (url, how))?)
-    })
-    .await
 }

@@ -118,6 +118,7 @@ fn again(form: Form) -> Again {
     };
     Again {
         path: "text",
+        words: conflict::YOURS,
         parts: Box::new(parts),
     }
 }

@@ -1,8 +1,10 @@
 //! The names of a container, as a tree or as one list, and the upload of files.
 
+use crate::blobs::chosen::noun;
 use crate::blobs::count::count_blobs;
 use crate::blobs::place::{Place, check_changeable};
 use crate::blobs::words::{content_type, lease};
+use crate::blobs::{access, directories};
 use crate::context::Console;
 use crate::format;
 use crate::respond::{HandedBody, Html, Page, Visit, made};
@@ -127,9 +129,11 @@ fn tree_page(console: &Console, account: &str, container: &str, visit: &Visit) -
     let (services, stored) = console.at(account)?;
     let properties = services.blobs.get_container_properties(stored, container)?;
     let state = properties.lease.state(visit.origin.now);
+    let is_hierarchical = properties.hierarchical;
+    let directory = directory_of(&view.prefix);
     let content = html! {
         (place.trail(&view.prefix))
-        h1 { (container) @if !directory_of(&view.prefix).is_empty() { "/" (format::name(directory_of(&view.prefix), 200)) } }
+        h1 { (container) @if !directory.is_empty() { "/" (format::name(directory, 200)) } }
         (layout::note(console, visit))
         form.filter method="get" role="search" {
             label for="prefix" { "Names beginning with" }
@@ -140,20 +144,21 @@ fn tree_page(console: &Console, account: &str, container: &str, visit: &Visit) -
             a.quiet.button href=(links::path(&["sas", account], &[("service", "blob"), ("name", container)])) { "Share" }
             a.quiet.button href=(links::path(&["blobs", account, container, "settings"], &[])) { "Settings" }
             a.quiet.button href=(links::path(&["blobs", account, "tags"], &[("where", &format!("@container = '{container}' AND "))])) { "Search by tags" }
+            @if is_hierarchical { (directory_links(&place, directory.trim_end_matches('/'))) }
         }
         p.limits role="status" {
             @if !is_all { "More than " }
-            (units::counted(blobs, "blob")) @if !view.prefix.is_empty() { " with this prefix" } ", listed in "
+            (units::counted(blobs, noun(is_hierarchical))) @if !view.prefix.is_empty() { " with this prefix" } ", listed in "
             (format!("{:.1} ms", took.as_secs_f64() * 1000.0)) "."
         }
-        (upload_form(&place, directory_of(&view.prefix)))
-        (selection::bar(upload_button(), buttons(), (!page.entries.is_empty()).then(|| all_of(&view, blobs, is_all))))
+        (upload_form(&place, directory))
+        (selection::bar(html! { (upload_button()) @if is_hierarchical { (directories::new_form(console, &place, directory)) } }, buttons(), (!page.entries.is_empty()).then(|| all_of(&view, blobs, is_all))))
         form #(selection::FORM) method="post" action=(links::path(&["blobs", account, container, "selected"], &[])) data-plain {
             (layout::token(console))
             (view.fields(visit))
             (entries(&place, &view, (&page, &rows), visit))
         }
-        (container_forms(console, &place, state))
+        (container_forms(console, &place, state, if is_hierarchical { directory.trim_end_matches('/') } else { "" }))
     };
     Ok(layout::page_in(
         console, account, "Blobs", container, content,
@@ -189,8 +194,26 @@ fn listed(
     list(rows.len() as u32)
 }
 
-/// The forms that break the lease of a container and delete it.
-fn container_forms(console: &Console, place: &Place<'_>, state: LeaseState) -> Markup {
+/// The links to the pages about a directory that is real.
+fn directory_links(place: &Place<'_>, directory: &str) -> Markup {
+    html! {
+        (access::link(place, directory))
+        @if !directory.is_empty() { a.quiet.button href=(rename_path(place, directory)) { "Rename" } }
+    }
+}
+
+/// The page of a directory, at the form that renames it.
+fn rename_path(place: &Place<'_>, directory: &str) -> String {
+    format!("{}#rename", place.blob_path(&[], directory))
+}
+
+/// The forms that break the lease of a container and delete it, or a directory that is real.
+fn container_forms(
+    console: &Console,
+    place: &Place<'_>,
+    state: LeaseState,
+    directory: &str,
+) -> Markup {
     let path = |more: &[&str]| {
         links::path(
             &[&["blobs", place.account, place.container], more].concat(),
@@ -205,7 +228,10 @@ fn container_forms(console: &Console, place: &Place<'_>, state: LeaseState) -> M
                 button.danger { "Break the lease now" }
             }
         }
-        p.actions { a.danger.button href=(path(&["delete"])) { "Delete this container…" } }
+        p.actions {
+            @if directory.is_empty() { a.danger.button href=(path(&["delete"])) { "Delete this container…" } }
+            @else { a.danger.button href=(place.blob_path(&["delete"], directory)) { "Delete this directory…" } }
+        }
     }
 }
 
@@ -250,7 +276,10 @@ fn entry_row(place: &Place<'_>, view: &View, entry: &BlobEntry) -> Markup {
         @match entry {
             BlobEntry::Prefix(name) => (directory_row(place, view, name, None)),
             BlobEntry::Directory(listed) => (directory_row(place, view, &listed.name, listed.blob.as_ref())),
-            BlobEntry::Blob(listed) => (blob_row(place, view, listed)),
+            BlobEntry::Blob(listed) => @match listed.blob.as_ref().filter(|blob| blob.is_directory() && listed.is_current) {
+                Some(blob) => (directory_row(place, view, &format!("{}/", listed.name), Some(blob))),
+                None => (blob_row(place, view, listed)),
+            },
         }
     }
 }
@@ -262,7 +291,10 @@ fn directory_row(place: &Place<'_>, view: &View, name: &str, blob: Option<&Blob>
     html! {
         tr {
             (selection::cell(&serde_json::json!([name]).to_string(), name))
-            td { a.directory href=(view.path(place, name, "")) { (shown_name(name, view)) } }
+            td {
+                a.directory href=(view.path(place, name, "")) { (shown_name(name, view)) }
+                @if blob.is_some() { " " a.act href=(rename_path(place, name.trim_end_matches('/'))) aria-label=(format!("Rename {name}")) { "Rename" } }
+            }
             td.number {}
             td { "directory" @if let Some(access) = access { " " code { (access.permissions_text()) } } }
             td { @if let Some(blob) = blob { (format::time(blob.last_modified)) } }

@@ -29,8 +29,11 @@ const PAGE_BYTES_MAX: usize = 80 << 10;
 const BLANKS_SHOWN: usize = 8;
 /// Approximate number of bytes of a message's markup.
 const MESSAGE_BYTES: usize = 900;
-/// Maximum time on one page for counting messages by state, and for searching them.
-const TALLY_TIME_MAX: Duration = Duration::from_millis(15);
+/// Maximum time on one page for counting messages by state.
+const TALLY_TIME_MAX: Duration = Duration::from_millis(10);
+/// Maximum time for a search. The first page answers at once; a visitor who goes on with a search
+/// waits for more of it.
+const FIRST_SEARCH_TIME_MAX: Duration = Duration::from_millis(20);
 const SEARCH_TIME_MAX: Duration = Duration::from_secs(1);
 /// Messages that expire within this time are marked.
 const SOON: Duration = Duration::from_secs(3600);
@@ -51,6 +54,8 @@ pub async fn page(
 pub struct View {
     pub words: String,
     pub from: String,
+    /// Number of messages that the pages before this one searched.
+    searched: u64,
     hidden_only: bool,
 }
 
@@ -59,6 +64,7 @@ impl View {
         View {
             words: visit.parameter("filter"),
             from: visit.parameter("from"),
+            searched: visit.parameter("searched").parse().unwrap_or(0),
             hidden_only: visit.parameter("show") == "hidden",
         }
     }
@@ -68,6 +74,7 @@ impl View {
         View {
             words: form.text("filter").to_owned(),
             from: String::new(),
+            searched: 0,
             hidden_only: form.text("show") == "hidden",
         }
     }
@@ -80,12 +87,30 @@ impl View {
         }
     }
 
-    /// The path of the same view from a marker on.
-    pub fn path(&self, account: &str, queue: &str, from: &str) -> String {
+    fn searches(&self) -> bool {
+        !self.words.trim().is_empty()
+    }
+
+    /// The path of the same view from its first message on.
+    pub fn path(&self, account: &str, queue: &str) -> String {
+        self.path_from(account, queue, ("", 0))
+    }
+
+    /// The path of the same view from a marker on, before which a number of messages was searched.
+    fn path_from(&self, account: &str, queue: &str, (from, searched): (&str, u64)) -> String {
         let show = if self.hidden_only { "hidden" } else { "" };
+        let searched = match searched {
+            0 => String::new(),
+            searched => searched.to_string(),
+        };
         links::path(
             &["queues", account, queue],
-            &[("filter", &self.words), ("show", show), ("from", from)],
+            &[
+                ("filter", &self.words),
+                ("show", show),
+                ("from", from),
+                ("searched", &searched),
+            ],
         )
     }
 }
@@ -141,7 +166,11 @@ fn browsed(console: &Console, account: &str, queue: &str, view: &View) -> Result
         }
         has_words
     };
-    let is_over = || bytes.get() > PAGE_BYTES_MAX || started.elapsed() > SEARCH_TIME_MAX;
+    let time_max = match view.from.is_empty() {
+        true => FIRST_SEARCH_TIME_MAX,
+        false => SEARCH_TIME_MAX,
+    };
+    let is_over = || bytes.get() > PAGE_BYTES_MAX || started.elapsed() > time_max;
     let (services, stored) = console.at(account)?;
     Ok(services
         .queues
@@ -225,7 +254,7 @@ fn messages_section(
         section data-fresh="messages" {
             @if page.messages.is_empty() {
                 p.empty {
-                    @if !view.words.trim().is_empty() { "None of the " (count(page.examined)) " messages that were searched has these words." }
+                    @if view.searches() { "None of the messages searched on this page has these words." }
                     @else if total == 0 { "The queue is empty." }
                     @else { "No message here." }
                 }
@@ -246,12 +275,29 @@ fn messages_section(
                 }
             }
             p.limits {
-                "Showing " (page.messages.len()) " of " (count(total)) " in the order of delivery, hidden ones last. Looking counts no delivery."
-
-                @if !view.from.is_empty() { " " a href=(view.path(account, queue, "")) { "First page" } }
-                @if let Some(next) = &page.next { " " a rel="next" href=(view.path(account, queue, next)) { "Next page" } }
+                @if view.searches() {
+                    "Found " (page.messages.len()) ". " (searched(view, page, total))
+                } @else {
+                    "Showing " (page.messages.len()) " of " (count(total)) " in the order of delivery, hidden ones last. Looking counts no delivery."
+                }
+                @if !view.from.is_empty() { " " a href=(view.path(account, queue)) { "First page" } }
+                @if let Some(next) = &page.next {
+                    @let from = (next.as_str(), view.searched + page.examined);
+                    " " a rel="next" href=(view.path_from(account, queue, from)) { @if view.searches() { "Search on" } @else { "Next page" } }
+                }
             }
         }
+    }
+}
+
+/// How far a search is. A search for hidden messages does not begin at the first message, so its
+/// part of the whole queue is not known.
+fn searched(view: &View, page: &BrowsedMessages, total: u64) -> Markup {
+    let number = view.searched + page.examined;
+    html! {
+        @if page.next.is_none() { "The search is complete: " (counted(number, "message")) " searched." }
+        @else if view.hidden_only { "Searched " (counted(number, "hidden message")) "." }
+        @else { "Searched " (count(number)) " of " (counted(total, "message")) "." }
     }
 }
 

@@ -130,7 +130,7 @@ fn task(messages: &Messages, verbs: (&'static str, &'static str), form: &Form) -
         verbs,
         noun: "message",
         place: format!("from {}", messages.queue),
-        back: view.path(&messages.account, &messages.queue, ""),
+        back: view.path(&messages.account, &messages.queue),
     }
 }
 

@@ -14,7 +14,7 @@ impl Place {
     pub fn read(path: &str) -> Result<Place, String> {
         let (container, name) = path.split_once('/').unwrap_or((path, ""));
         if container.is_empty() {
-            return Err(format!("{path:?} names no container: CONTAINER/NAME"));
+            return Err(format!("{path:?} names no container: write CONTAINER/NAME"));
         }
         Ok(Place {
             container: container.to_owned(),
@@ -26,7 +26,7 @@ impl Place {
     pub fn of_blob(path: &str) -> Result<Place, String> {
         match Place::read(path) {
             Ok(place) if !place.name.is_empty() => Ok(place),
-            _ => Err(format!("{path:?} names no blob: CONTAINER/NAME")),
+            _ => Err(format!("{path:?} names no blob: write CONTAINER/NAME")),
         }
     }
 

@@ -5,7 +5,7 @@ const fs = require("node:fs");
 const os = require("node:os");
 const path = require("node:path");
 const { after, before, describe, it } = require("node:test");
-const { PAGES, account, all, base, blobOf, blobs, link, opened, photos, queues, sales, seeded, start, stop, table } = require("./setup.js");
+const { PAGES, account, all, base, blobOf, blobs, follow, link, opened, photos, queues, sales, seeded, start, stop, table } = require("./setup.js");
 
 describe("blobs, queues and tables in the console", () => {
   before(start);
@@ -20,12 +20,12 @@ describe("blobs, queues and tables in the console", () => {
     await row.locator("input").fill("Serial");
     await row.locator("select").selectOption("Int64");
     await row.locator("textarea").fill("9007199254740993");
-    await page.getByRole("button", { name: "Insert" }).click();
+    await follow(page, page.getByRole("button", { name: "Insert" }));
     await page.getByText("Saved.").waitFor();
     const stored = await sales.getEntity("console", rowKey);
     assert.equal(stored.Serial, 9007199254740993n);
     await page.getByLabel("Value of Serial").fill("42");
-    await page.getByRole("button", { name: "Save" }).click();
+    await follow(page, page.getByRole("button", { name: "Save" }));
     await page.getByText("Saved.").waitFor();
     const changed = await sales.getEntity("console", rowKey);
     assert.equal(changed.Serial, 42n);
@@ -37,7 +37,7 @@ describe("blobs, queues and tables in the console", () => {
     await page.getByRole("heading", { name: "Changed since you opened it" }).waitFor();
     assert.deepEqual(await page.locator("table").first().locator("tbody td").allTextContents(), ["42 Int64", "43 Int32"]);
     await page.getByRole("link", { name: /^UpdateEntity 204/ }).waitFor();
-    await page.getByRole("button", { name: "Save mine over it" }).click();
+    await follow(page, page.getByRole("button", { name: "Save mine over it" }));
     await page.getByText("Saved.").waitFor();
     assert.equal((await sales.getEntity("console", rowKey)).Serial, 42n);
     await page.getByText("Delete this entity").click();
@@ -72,7 +72,8 @@ describe("blobs, queues and tables in the console", () => {
   it("uploads and deletes a blob, and creates a container", async () => {
     const { page, context, complaints } = await opened("blobs");
     await page.getByLabel("New container").fill("from-console");
-    await page.getByRole("button", { name: "Create" }).click();
+    // The script of the page listens once the page is loaded.
+    await follow(page, page.getByRole("button", { name: "Create" }));
     await page.getByText("Created.").waitFor();
     const content = Buffer.alloc(3 << 20, "lazurite ");
     await page.getByRole("button", { name: "Upload" }).click();
@@ -81,7 +82,7 @@ describe("blobs, queues and tables in the console", () => {
     const blob = blobs.getContainerClient("from-console").getBlobClient("grün & <b>.txt");
     assert.ok((await blob.downloadToBuffer()).equals(content));
     assert.equal((await blob.getProperties()).contentType, "text/plain");
-    await page.getByRole("link", { name: "grün & <b>.txt" }).click();
+    await follow(page, page.getByRole("link", { name: "grün & <b>.txt" }));
     const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: /^Download/ }).click()]);
     assert.ok(fs.readFileSync(await download.path()).equals(content));
     await page.getByText("Delete this blob").click();
@@ -171,7 +172,7 @@ describe("blobs, queues and tables in the console", () => {
     await page.getByText("Import or export as CSV or JSON").click();
     await page.getByLabel("A file").setInputFiles({ name: "many.csv", mimeType: "text/csv", buffer: Buffer.from("PartitionKey,RowKey,Note\np,1,one\np,2,two\nq,3,three\n") });
     await page.waitForFunction(() => document.querySelector('textarea[name="text"]').value.includes("three"));
-    await page.getByRole("button", { name: "Import" }).click();
+    await follow(page, page.getByRole("button", { name: "Import" }));
     await page.getByText("Imported.").waitFor();
     await page.getByLabel("Select 1").check();
     await page.getByLabel("Select 3").check();
@@ -273,9 +274,7 @@ describe("blobs, queues and tables in the console", () => {
     await page.getByRole("button", { name: "Undo" }).click();
     await page.getByText("Restored.").waitFor();
     assert.deepEqual(await ages(), [20, 3, undefined]);
-    await page.getByRole("link", { name: "1", exact: true }).click();
-    // The script of the page listens once the page is loaded.
-    await page.waitForURL("**/*rk=1*");
+    await follow(page, page.getByRole("link", { name: "1", exact: true }));
     await page.getByLabel("Type of Age").selectOption("Int64");
     await page.getByText("Age becomes Int64: a filter writes it as 0L.").waitFor();
     await typedTable.updateEntity({ partitionKey: "p", rowKey: "2", Long: "x".repeat(5000) }, "Merge");
@@ -286,7 +285,7 @@ describe("blobs, queues and tables in the console", () => {
     await page.getByText("Saved.").waitFor();
     const { Age, Long } = await typedTable.getEntity("p", "2");
     assert.deepEqual([Age, Long.length], [4, 5000]);
-    await page.getByRole("link", { name: "Load the value of Long" }).click();
+    await follow(page, page.getByRole("link", { name: "Load the value of Long" }));
     assert.equal((await page.getByLabel("Value of Long").inputValue()).length, 5000);
     assert.deepEqual(complaints.filter((text) => !/ 501 /.test(text)), []);
     await context.close();
@@ -301,9 +300,9 @@ describe("blobs, queues and tables in the console", () => {
     await page.getByRole("button", { name: /^Restore snapshot/ }).click();
     await page.getByText("Restored.", { exact: true }).waitFor();
     assert.equal((await notes.downloadToBuffer()).toString(), "old");
-    await page.getByRole("link", { name: "Share" }).click();
+    await follow(page, page.getByRole("link", { name: "Share" }));
     await page.getByLabel("Delete", { exact: true }).check();
-    await page.getByRole("button", { name: "Make the link" }).click();
+    await follow(page, page.getByRole("button", { name: "Make the link" }));
     const url = await page.locator(".copied code").textContent();
     assert.ok((await page.textContent("main")).includes("delete it"));
     assert.equal(await (await fetch(url)).text(), "old");
@@ -318,8 +317,7 @@ describe("blobs, queues and tables in the console", () => {
     for (const queue of [poison, late]) await queue.create();
     await poison.sendMessage("wrong");
     const { page, context, complaints } = await opened(`queues/${link(account, "late-poison")}`);
-    await page.locator("table.messages a").click();
-    await page.getByRole("button", { name: "Save the text" }).waitFor();
+    await follow(page, page.locator("table.messages a"));
     await page.locator('textarea[name="text"]').fill("right");
     await page.getByLabel("Queue to move to").fill("late");
     await page.getByRole("button", { name: "Move to the other queue" }).click();
@@ -330,7 +328,7 @@ describe("blobs, queues and tables in the console", () => {
     await late.receiveMessages({ visibilityTimeout: 600 });
     await page.clock.runFor(3500);
     await page.locator("[data-until]", { hasText: "min" }).waitFor();
-    await page.locator("table.messages a").click();
+    await follow(page, page.locator("table.messages a"));
     await page.getByRole("button", { name: "Make visible now" }).click();
     await page.getByText("Saved.").waitFor();
     const { peekedMessageItems: [message] } = await late.peekMessages();

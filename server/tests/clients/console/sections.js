@@ -5,7 +5,7 @@ const http = require("node:http");
 const { after, before, describe, it } = require("node:test");
 const { BlobServiceClient } = require("@azure/storage-blob");
 const { eventually } = require("../harness.js");
-const { account, all, base, blobs, connection, once, opened, orders, photos, queues, sales, seeded, start, stop, table } = require("./setup.js");
+const { account, all, base, blobs, connection, follow, once, opened, orders, photos, queues, sales, seeded, start, stop, table } = require("./setup.js");
 
 describe("the console", () => {
   before(start);
@@ -51,7 +51,7 @@ describe("the console", () => {
     await piece.getByRole("link", { name: "Orders" }).click();
     await page.waitForURL(/tables\/.*\/Orders$/);
     await page.goBack();
-    await piece.getByRole("link", { name: "QueryEntities" }).first().click();
+    await follow(page, piece.getByRole("link", { name: "QueryEntities" }).first());
     await page.getByRole("heading", { name: "QueryEntities 200" }).waitFor();
     await page.goBack();
     await page.keyboard.press("/");
@@ -72,6 +72,7 @@ describe("the console", () => {
     assert.match(await row.textContent(), /^hottable Load of .*3,100/);
     await page.keyboard.press("j");
     await page.keyboard.press("Enter");
+    await page.waitForURL(/advisor\/partition/);
     await page.getByRole("link", { name: "table Load" }).waitFor();
     const minutes = await page.getByRole("region", { name: "Minutes" }).locator("tbody td:nth-child(2)").allTextContents();
     assert.equal(minutes.reduce((sum, text) => sum + Number(text.replaceAll(",", "")), 0), 3100);
@@ -230,9 +231,9 @@ describe("the console", () => {
     const fork = BlobServiceClient.fromConnectionString(await row("tried").locator("[data-copy]").getAttribute("data-copy"), once);
     assert.deepEqual([await read(fork), await read(blobs)], ["old", "new"]);
     // The fork is looked into, and back.
-    await row("tried").getByRole("link", { name: "tried" }).click();
-    await page.getByRole("link", { name: "photos", exact: true }).click();
-    await page.getByRole("link", { name: "kept.txt" }).click();
+    await follow(page, row("tried").getByRole("link", { name: "tried" }));
+    await follow(page, page.getByRole("link", { name: "photos", exact: true }));
+    await follow(page, page.getByRole("link", { name: "kept.txt" }));
     await page.locator("pre.text", { hasText: "old" }).waitFor();
     await page.goto(`${base}state`);
     await row("tried").getByRole("button", { name: "End…" }).click();
@@ -256,15 +257,15 @@ describe("the console", () => {
     await page.keyboard.press("Enter");
     await page.getByText("The clock was moved: it is 1 min 30 s ahead of the machine.").waitFor();
     assert.equal(Math.round((await (await fetch(`${base}clock`)).json()).offsetSeconds), 90);
-    await page.getByRole("button", { name: "+1 h" }).click();
+    await follow(page, page.getByRole("button", { name: "+1 h" }));
     assert.equal(Math.round((await (await fetch(`${base}clock`)).json()).offsetSeconds), 3690);
-    await page.getByRole("button", { name: "Freeze" }).click();
-    await page.getByRole("button", { name: "Let it run" }).click();
+    await follow(page, page.getByRole("button", { name: "Freeze" }));
+    await follow(page, page.getByRole("button", { name: "Let it run" }));
     await page.getByRole("button", { name: "Freeze" }).waitFor();
     const set = async (rules) => {
       await page.getByText("Set faults").click();
       await page.getByLabel("Rules").fill(JSON.stringify({ rules }));
-      await page.getByRole("button", { name: "Replace the rules" }).click();
+      await follow(page, page.getByRole("button", { name: "Replace the rules" }));
     };
     await set([{ operation: "GetBlob", fault: "429" }]);
     await page.getByText("rules[0].fault").first().waitFor();
@@ -273,25 +274,25 @@ describe("the console", () => {
     await page.getByText("Saved.").waitFor();
     await assert.rejects(read(blobs), /503|busy/);
     await page.goto(`${base}blobs`);
-    await page.getByRole("link", { name: "Show or clear them" }).click();
+    await follow(page, page.getByRole("link", { name: "Show or clear them" }));
     await page.getByRole("cell", { name: "1 of 1" }).waitFor();
-    await page.getByRole("button", { name: "Clear the faults" }).click();
+    await follow(page, page.getByRole("button", { name: "Clear the faults" }));
     await page.getByText("No fault is set.").waitFor();
     await page.locator('select[name="effect"]').selectOption("500 OperationTimedOut");
     await page.locator('.fault input[name="operation"]').fill("GetBlob");
     await page.locator('.fault input[name="count"]').fill("1");
-    await page.getByRole("button", { name: "Add", exact: true }).click();
+    await follow(page, page.getByRole("button", { name: "Add", exact: true }));
     await page.getByText("Saved.").waitFor();
     await assert.rejects(read(blobs), { statusCode: 500 });
     await page.getByText("Catalogue: how Azure Storage fails").click();
-    await page.getByRole("button", { name: "Add lose-answer to the next PutMessage" }).click();
+    await follow(page, page.getByRole("button", { name: "Add lose-answer to the next PutMessage" }));
     await page.getByRole("rowheader", { name: "lose-answer" }).first().waitFor();
     const rules = async () => (await (await fetch(`${base}faults`)).json()).rules.map(({ fault, hits }) => [fault, hits]);
     assert.deepEqual(await rules(), [["500 OperationTimedOut", 1], ["lose-answer", 0]]);
-    await page.getByRole("button", { name: "Remove" }).first().click();
+    await follow(page, page.getByRole("button", { name: "Remove" }).first());
     await page.getByText("Saved.").waitFor();
     assert.deepEqual(await rules(), [["lose-answer", 0]]);
-    await page.getByRole("button", { name: "Clear the faults" }).click();
+    await follow(page, page.getByRole("button", { name: "Clear the faults" }));
     await page.getByText("Reset the store").click();
     await page.getByRole("button", { name: /^Delete all/ }).click();
     await page.getByRole("button", { name: "Delete everything" }).click();

@@ -180,6 +180,9 @@ async function opened(address, options = {}) {
   return { page, context, response, complaints };
 }
 
+/** Clicks, and waits until the page that the click leads to is loaded: its scripts hear clicks and keys then, and the page before it is gone. */
+const follow = (page, target) => Promise.all([page.waitForEvent("load"), target.click()]);
+
 const link = (...segments) => segments.map(encodeURIComponent).join("/");
 const setFaults = async (...rules) => assert.equal((await fetch(`${base}faults`, { method: "PUT", body: JSON.stringify({ rules }) })).status, 200);
 const PAGES = {
@@ -255,4 +258,4 @@ function places() {
   };
 }
 
-module.exports = { EVIL, PAGES, account, all, base, blobOf, blobs, connection, link, once, opened, orders, photos, places, queues, sales, seeded, setFaults, start, stop, table };
+module.exports = { EVIL, PAGES, account, all, base, blobOf, blobs, connection, follow, launch, link, once, opened, orders, photos, places, queues, sales, seeded, setFaults, start, stop, table };

@@ -142,8 +142,23 @@ fn a_form_for_a_changed_blob_shows_both_versions_and_who_changed_it() {
         text.contains("<td>lake</td><td><i>absent</i></td>"),
         "{text}"
     );
-    let text = refused("copy", "act=move&container=photos&to=renamed");
+    let seen = "%5B%5B%22Size%22,%2214%20bytes%22%5D,%5B%22Content-Type%22,%22text/plain%22%5D%5D";
+    let text = refused(
+        "copy",
+        &format!("act=move&container=photos&to=renamed&seen={seen}"),
+    );
     assert!(text.contains("name=\"to\" value=\"renamed\""), "{text}");
+    for part in [
+        "When you opened it",
+        "<td>14 bytes</td><td>12 bytes</td>",
+        "<td><i>absent</i></td><td>X100</td>",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains("<td>text/plain</td>"), "{text}");
+    let shown = html(&blob_page("", "notes")).send(&server).text();
+    let seen = "[[&quot;Size&quot;,&quot;12 bytes&quot;]";
+    assert!(shown.contains(seen), "{shown}");
     // The form again has the ETag that is stored now, and what was typed.
     let text = refused("text", "lines=lf&text=mine");
     let (_, rest) = text.split_once("name=\"etag\" value=\"&quot;").unwrap();

@@ -3,6 +3,7 @@
 
 mod blobs;
 mod bodies;
+mod directories;
 mod many;
 mod queues;
 mod sas;
