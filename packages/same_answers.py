@@ -1,9 +1,10 @@
 """Sends the same requests to two servers and compares their answers: status, headers and body, byte by byte, but for ids, times, ETags and
 the addresses of the servers. The requests follow from a seed. They are of all three services; many of them are refused.
 
-    packages/same_answers.py ONE OTHER [--seed N] [--count N]
+    packages/same_answers.py ONE OTHER [--seed N] [--count N] [--hns]
 
 ONE and OTHER are the port files of two servers with empty stores. Prints the first requests whose answers differ, and then ends with 1.
+With --hns, for two servers that were started with it, half of the requests are of Data Lake Storage.
 """
 
 import argparse
@@ -33,6 +34,8 @@ MAY_DIFFER = [
     ("etag", r'W?/?"?0x[0-9A-F]{8,}"?'),
     ("receipt", r"(?<=<PopReceipt>)[^<]+"),
     ("receipt", r"(?<=x-ms-popreceipt: )\S+"),
+    # Paths of Data Lake Storage have theirs in ticks.
+    ("time", r'(?<="creationTime":")\d+'),
     # A batch names its parts by ids of its own.
     ("boundary", r"(batch|changeset)response_[0-9A-Za-z-]+"),
 ]
@@ -59,12 +62,13 @@ class Request:
 class Generator:
     """Requests from a seed. Names are few, so that most requests meet what earlier ones made."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, has_lake: bool = False) -> None:
         self.random = random.Random(seed)
+        self.services = [*SERVICES, *[Generator.lake] * len(SERVICES)] if has_lake else SERVICES
         self.made = 0
 
     def request(self) -> Request:
-        chosen = self.first() or self.random.choice(SERVICES)(self)
+        chosen = self.first() or self.random.choice(self.services)(self)
         if self.one_in(25):
             self.spoil(chosen)
         chosen.headers.setdefault("x-ms-version", "2025-11-05")
@@ -218,6 +222,88 @@ class Generator:
         same = {"x-ms-lease-id": "11111111-2222-3333-4444-555555555555"}
         return {"x-ms-lease-action": action} | (more if action == "acquire" else same) | ({"x-ms-lease-break-period": "0"} if action == "break" else {})
 
+    # Data Lake Storage
+
+    def lake(self) -> Request:
+        system, directories, files = self.name("things"), ["b", "d", "d/ünï cödé"], ["a", "b/c", "b/d", "d/f", "d/ünï cödé/g"]
+        directory = f"{system}/{quote(self.random.choice(directories))}"
+        file = f"{system}/{quote(self.random.choice(files))}"
+        path = self.random.choice([file, file, directory, f"{system}/"])
+        # Reads and deletions look like those of blobs without it.
+        accept = {"Accept": "application/json"}
+        position = self.random.choice(["0", "0", "5", "x"])
+        file_systems = [
+            lambda: Request("blob", "PUT", system, {"resource": "filesystem"}, self.properties()),
+            lambda: Request("blob", "HEAD", system, {"resource": "filesystem"}),
+            lambda: Request("blob", "PATCH", system, {"resource": "filesystem"}, self.properties()),
+            lambda: Request("blob", "GET", "", {"resource": "account"} | self.lake_listing()),
+        ]
+        paths = [
+            lambda: Request("blob", "PUT", directory, {"resource": "directory"}, self.properties() | self.access() | self.umask()),
+            lambda: Request("blob", "PUT", directory, {"resource": "directory"}, self.conditions()),
+            lambda: Request("blob", "PUT", file, {"resource": "file"}, self.access() | self.umask()),
+            lambda: Request("blob", "PUT", file, {"resource": "file"}),
+            lambda: Request("blob", "PUT", file, {"resource": "file"}),
+            lambda: Request("blob", "PATCH", file, {"action": "append", "position": position}, {}, self.random.randbytes(5)),
+            lambda: Request("blob", "PATCH", file, {"action": "append", "position": "0", "flush": "true"}, {}, self.bytes(3000)),
+            lambda: Request("blob", "PATCH", file, {"action": "flush", "position": position}, self.conditions()),
+            lambda: Request("blob", "PATCH", path, {"action": "setProperties"}, self.properties()),
+            lambda: Request("blob", "PATCH", path, {"action": "setAccessControl"}, self.random.choice([self.access(), self.entries()])),
+            lambda: Request("blob", "PATCH", path, {"action": "setAccessControlRecursive"} | self.recursion(), self.entries()),
+            lambda: Request("blob", "POST", path, {}, self.lease() | accept),
+            lambda: Request("blob", "GET", file, {}, self.ranges() | self.conditions() | accept),
+            lambda: Request("blob", "HEAD", path, {}, self.conditions() | accept),
+            lambda: Request("blob", "HEAD", path, {"action": self.random.choice(["getStatus", "getAccessControl", "getBogus"])}),
+            lambda: Request("blob", "HEAD", path, {"action": "checkAccess", "fsAction": self.random.choice(["r--", "rwx", "x"])}),
+            lambda: Request("blob", "PUT", file, self.mode(), self.source(system, files) | self.conditions()),
+            lambda: Request("blob", "PUT", file, {}, self.source(system, files)),
+            lambda: Request("blob", "PUT", directory, {}, self.source(system, directories + files)),
+            lambda: Request("blob", "DELETE", file, {}, self.conditions() | accept),
+        ]
+        lists = [
+            lambda: Request("blob", "GET", system, {"resource": "filesystem", "recursive": "true"} | self.lake_listing()),
+            lambda: Request("blob", "GET", system, {"resource": "filesystem", "recursive": "false", "directory": "d"} | self.lake_listing()),
+        ]
+        if self.one_in(30):
+            return Request("blob", "DELETE", directory, {"recursive": self.random.choice(["true", "false", "maybe"])}, accept)
+        if self.one_in(200):
+            return Request("blob", "DELETE", system, {"resource": "filesystem"})
+        return self.random.choice(self.random.choice([file_systems, paths, paths, paths, lists]))()
+
+    def properties(self) -> "dict[str, str]":
+        return {"x-ms-properties": self.random.choice(["one=MQ==", "one=MQ==,Two=endlaQ==", "", "one=!"])}
+
+    def access(self) -> "dict[str, str]":
+        choices = {
+            "x-ms-owner": ["11111111-2222-3333-4444-555555555555", "$superuser"],
+            "x-ms-group": ["$superuser"],
+            "x-ms-permissions": ["0750", "rwxr-x--t", "rwx", "0999"],
+        }
+        return {name: self.random.choice(values) for name, values in choices.items() if self.one_in(4)}
+
+    def umask(self) -> "dict[str, str]":
+        return self.random.choice([{}, {}, {"x-ms-umask": "0027"}, {"x-ms-umask": "x"}])
+
+    def entries(self) -> "dict[str, str]":
+        named, base = "user:11111111-2222-3333-4444-555555555555:r-x", "user::rwx,group::r-x,other::---"
+        default = ",".join(f"default:{entry}" for entry in base.split(","))
+        return {"x-ms-acl": self.random.choice([base, base, f"{base},{named}", f"{base},{default}", named, "user::bogus", "mask::r--"])}
+
+    def recursion(self) -> "dict[str, str]":
+        choices = {"mode": ["set", "set", "modify", "remove", "bogus"], "maxRecords": ["1", "2", "0"], "forceFlag": ["true"], "continuation": ["{continuation}"]}
+        return {name: self.random.choice(values) for name, values in choices.items() if name == "mode" or self.one_in(3)}
+
+    def mode(self) -> "dict[str, str]":
+        return self.random.choice([{}, {"mode": "legacy"}, {"mode": "posix"}, {"mode": "bogus"}])
+
+    def source(self, system: str, paths: "list[str]") -> "dict[str, str]":
+        named = f"/{self.random.choice([system, system, self.name('things')])}/{quote(self.random.choice(paths))}"
+        return {"x-ms-rename-source": named}
+
+    def lake_listing(self) -> "dict[str, str]":
+        choices = {"maxResults": ["1", "2", "3", "x"], "continuation": ["{continuation}", "bogus"], "upn": ["true"], "prefix": ["things1"]}
+        return {name: self.random.choice(values) for name, values in choices.items() if self.one_in(4)}
+
     # Queue
 
     def queue(self) -> Request:
@@ -323,7 +409,7 @@ class Server:
         self.connections = {
             service: http.client.HTTPConnection("127.0.0.1", ports[service], timeout=SECONDS) for service in ["blob", "queue", "table"]
         }
-        self.known = {"message": "00000000-0000-0000-0000-000000000000", "receipt": "none"}
+        self.known = {"message": "00000000-0000-0000-0000-000000000000", "receipt": "none", "continuation": ""}
 
     def answer(self, request: Request) -> bytes:
         """The answer, with names in place of what may differ."""
@@ -341,6 +427,7 @@ class Server:
         for name, pattern in [("message", rb"<MessageId>([^<]+)"), ("receipt", rb"<PopReceipt>([^<]+)")]:
             if found := re.findall(pattern, body):
                 self.known[name] = found[-1].decode()
+        self.known["continuation"] = got.getheader("x-ms-continuation", self.known["continuation"])
         lines = sorted(f"{name.lower()}: {value}" for name, value in got.getheaders() if name.lower() not in HEADERS_LEFT_OUT)
         head = "\n".join([f"{got.status} {got.reason}", *lines])
         # Sizes of bodies that contain such values may differ only if the values do.
@@ -355,15 +442,15 @@ def masked(answer: bytes) -> bytes:
 
 def sas(is_sound: bool) -> "dict[str, str]":
     """An account SAS for everything. Source: Create an account SAS, "Construct the signature string"."""
-    values = {"sv": "2020-08-04", "ss": "bqt", "srt": "sco", "sp": "rwdlacuptf", "se": "2099-01-01"}
+    values = {"sv": "2020-08-04", "ss": "bqt", "srt": "sco", "sp": "rwdxlacuptfmeo", "se": "2099-01-01"}
     signed = f"{ACCOUNT}\n{values['sp']}\n{values['ss']}\n{values['srt']}\n\n{values['se']}\n\n\n{values['sv']}\n"
     key = base64.b64decode(KEY) if is_sound else b"another key"
     return values | {"sig": base64.b64encode(hmac.digest(key, signed.encode(), "sha256")).decode()}
 
 
-def compare(one: Path, other: Path, seed: int, count: int = COUNT) -> "tuple[dict[str, int], list[str]]":
+def compare(one: Path, other: Path, seed: int, count: int = COUNT, has_lake: bool = False) -> "tuple[dict[str, int], list[str]]":
     """How many answers had each hundred of statuses, and a text for each pair of answers that differs, at most a few."""
-    generator, servers = Generator(seed), [Server(one), Server(other)]
+    generator, servers = Generator(seed, has_lake), [Server(one), Server(other)]
     statuses: "dict[str, int]" = {}
     different: "list[str]" = []
     for number in range(count):
@@ -384,8 +471,9 @@ def main() -> None:
     parser.add_argument("other", type=Path)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=COUNT)
+    parser.add_argument("--hns", action="store_true")
     arguments = parser.parse_args()
-    statuses, different = compare(arguments.one, arguments.other, arguments.seed, arguments.count)
+    statuses, different = compare(arguments.one, arguments.other, arguments.seed, arguments.count, arguments.hns)
     print(f"{sum(statuses.values())} requests, answers by status: {statuses}")
     print("\n\n".join(different))
     sys.exit(1 if different else 0)

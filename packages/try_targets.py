@@ -353,14 +353,19 @@ def stop(run: Run) -> str:
 
 def answers(run: Run) -> str:
     """The answers to the same requests, beside those of the program for this machine."""
+    flat, lake = same_answers_to(run), same_answers_to(run, "--hns")
+    return f"as on this machine, but for ids, times and ETags: {flat}; with --hns {lake}"
+
+
+def same_answers_to(run: Run, *more: object) -> str:
     directories = [run.work / "answers", run.work / "answers of this machine"]
     for directory in directories:
         shutil.rmtree(directory, ignore_errors=True)
-    with run.server(directories[0]) as there, run.host.server(directories[1]) as here:
-        statuses, different = same_answers.compare(here.port_file, there.port_file, SEED, run.requests)
+    with run.server(directories[0], *more) as there, run.host.server(directories[1], *more) as here:
+        statuses, different = same_answers.compare(here.port_file, there.port_file, SEED, run.requests, has_lake="--hns" in more)
     assert not different, "\n\n".join(different)
     shown = ", ".join(f"{count} with {hundreds}" for hundreds, count in statuses.items())
-    return f"the same to {sum(statuses.values())} requests as on this machine, but for ids, times and ETags: {shown}"
+    return f"{sum(statuses.values())} requests ({shown})"
 
 
 def files(run: Run) -> str:
