@@ -1,7 +1,7 @@
 //! Request targets as logs show them.
 
 use crate::parameters::decode;
-use memchr::{memchr, memchr2_iter, memchr3_iter};
+use memchr::{memchr, memchr2, memchr2_iter, memchr3_iter};
 use std::borrow::Cow;
 
 /// Returns a request target or URL without user, password, secrets and fragment, and with
@@ -41,12 +41,22 @@ pub fn without_credentials(target: &str) -> Cow<'_, str> {
 
 /// Appends a parameter with its separator, without its secret.
 fn push_pair(shown: &mut String, pair: &str) {
-    let name = pair[1..].split('=').next().unwrap_or_default();
-    if name.len() + 1 < pair.len() && is_secret(&decode(name)) {
-        shown.push_str(&pair[..=name.len()]);
-        shown.push_str("=REDACTED");
-    } else {
+    let Some(end) = memchr(b'=', &pair.as_bytes()[1..]) else {
         push_without_secret_parameters(shown, pair);
+        return;
+    };
+    let (name, value) = (&pair[1..=end], &pair[end + 2..]);
+    let may_have_parameters = |text: &str| memchr2(b'=', b'%', text.as_bytes()).is_some();
+    if is_secret(&decode(name)) {
+        shown.push_str(&pair[..=end]);
+        shown.push_str("=REDACTED");
+    } else if may_have_parameters(name)
+        || may_have_parameters(value)
+        || secret_value(pair.as_bytes(), end + 1).is_some()
+    {
+        push_without_secret_parameters(shown, pair);
+    } else {
+        shown.push_str(pair);
     }
 }
 
@@ -131,11 +141,13 @@ fn secret_value(text: &[u8], at: usize) -> Option<(usize, &'static (&'static str
         _ => at + escape_length(&text[at..], "3d")?,
     };
     let name = &text[..at];
-    if !may_end_secret(*name.last()?) {
+    let last = name.last()?.to_ascii_lowercase();
+    if !may_end_secret(last) {
         return None;
     }
     let mut secrets = SECRETS.iter();
-    let secret = secrets.find(|(secret, _)| ends_with(name, secret))?;
+    let secret = secrets
+        .find(|(secret, _)| secret.as_bytes().last() == Some(&last) && ends_with(name, secret))?;
     Some((value_at, secret))
 }
 
@@ -294,6 +306,32 @@ mod tests {
         assert_eq!(redact("\"\\"), r#"\"\\"#);
         assert_eq!(redact("/a\u{1b}[2J"), "/a\\u{1b}[2J");
         assert_eq!(redact("/a\"b\\c'd"), r#"/a\"b\\c'd"#);
+    }
+
+    /// All short sequences of what a pair may consist of.
+    #[test]
+    fn a_pair_without_a_secret_is_kept_and_any_other_is_searched() {
+        let pieces = ["sig", "code", "=", "%3D", "%26", "amp;", "?", "x", "%73"];
+        let mut pairs = vec!["&".to_owned()];
+        let mut start = 0;
+        for _ in 0..5 {
+            let end = pairs.len();
+            for at in start..end {
+                pairs.extend(pieces.map(|piece| pairs[at].clone() + piece));
+            }
+            start = end;
+        }
+        for pair in &pairs {
+            let name = pair[1..].split('=').next().unwrap();
+            let expected = if pair.contains('=') && is_secret(&decode(name)) {
+                format!("&{name}=REDACTED")
+            } else {
+                without_secret_parameters(pair)
+            };
+            let mut shown = String::new();
+            push_pair(&mut shown, pair);
+            assert_eq!(shown, expected, "{pair}");
+        }
     }
 
     /// A URL in a URL in a URL.

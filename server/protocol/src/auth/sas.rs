@@ -125,7 +125,9 @@ fn check_signed_names(query: &Query) -> Result<()> {
         name.bytes().all(is_legal)
     };
     for list in ["srh", "srq"] {
-        let names = query.get_literal(list).unwrap_or_default();
+        let Some(names) = query.get_literal(list) else {
+            continue;
+        };
         if names.split(',').count() > SIGNED_NAMES_MAX {
             return Err(failed(format!(
                 "{list} has more than {SIGNED_NAMES_MAX} names."
