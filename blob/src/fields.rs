@@ -70,9 +70,14 @@ impl Extras {
 
 pub(crate) struct Writer(pub(crate) Vec<u8>);
 
+/// Initial capacity of a value. Most are shorter.
+const VALUE_BYTES_USUAL: usize = 256;
+
 impl Writer {
     pub(crate) fn new(version: u8) -> Writer {
-        Writer(vec![version])
+        let mut bytes = Vec::with_capacity(VALUE_BYTES_USUAL);
+        bytes.push(version);
+        Writer(bytes)
     }
 
     pub(crate) fn byte(&mut self, value: u8) {

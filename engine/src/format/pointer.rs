@@ -25,7 +25,8 @@ pub(crate) struct ValuePointer {
 impl ValuePointer {
     /// Chunk length, length, count of extents; per extent segment, offset, length: all varints.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::new();
+        // Enough for a value of one extent.
+        let mut out = Vec::with_capacity(64);
         put_varint(&mut out, self.chunk_bytes);
         put_varint(&mut out, self.length);
         put_varint(&mut out, self.extents.len() as u64);

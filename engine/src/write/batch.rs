@@ -43,10 +43,7 @@ impl Batch {
         self.note(keyspace);
         self.puts = true;
         self.value_length_max = self.value_length_max.max(value.len());
-        // The usual batch needs one allocation: it is a single change, or a few small ones.
-        let bytes = key.len() + value.len() + 16;
-        let least = if self.payload.is_empty() { 256 } else { 0 };
-        self.payload.reserve(bytes.max(least));
+        self.reserve(key.len() + value.len());
         self.push(Kind::Put as u8, keyspace.id(), key);
         self.put_bytes += value.len() as u64;
         put_bytes(&mut self.payload, value);
@@ -64,6 +61,7 @@ impl Batch {
     pub fn delete(&mut self, keyspace: &Keyspace, key: &[u8]) {
         self.note(keyspace);
         self.deletes = true;
+        self.reserve(key.len());
         self.push(Kind::Delete as u8, keyspace.id(), key);
     }
 
@@ -99,6 +97,13 @@ impl Batch {
         self.count == 0
     }
 
+    /// Makes room for a change with a key and a value of this length together. The usual batch needs
+    /// one allocation: it is a single change, or a few small ones.
+    fn reserve(&mut self, bytes: usize) {
+        let least = if self.payload.is_empty() { 256 } else { 0 };
+        self.payload.reserve((bytes + 16).max(least));
+    }
+
     fn push(&mut self, tag: u8, keyspace: u32, key: &[u8]) {
         if tag != DELETE_RANGE {
             self.key_length_max = self.key_length_max.max(key.len());
@@ -111,9 +116,11 @@ impl Batch {
     }
 
     fn push_pointer(&mut self, keyspace: u32, key: &[u8], value: LargeValue) {
+        let pointer = value.pointer.encode();
+        self.reserve(key.len() + pointer.len());
         self.push(Kind::Large as u8, keyspace, key);
         self.put_bytes += value.length();
-        put_bytes(&mut self.payload, &value.pointer.encode());
+        put_bytes(&mut self.payload, &pointer);
         self.pins.extend(value.pins);
     }
 

@@ -53,7 +53,10 @@ fn before_1970(text: &str) -> Option<SystemTime> {
     const DAYS_PER_CYCLE: u64 = 146_097;
     // The year of `Wed, 31 Dec 1969 23:59:59 GMT`, and of `Wed Dec 31 23:59:59 1969`.
     [12, 20].into_iter().find_map(|at| {
-        let year = digits(text.get(at..at + 4)?, 4).filter(|year| (1..1970).contains(year))?;
+        let year = u64::from(year(text.get(at..at + 4)?.as_bytes())?);
+        if !(1..1970).contains(&year) {
+            return None;
+        }
         let later = 2000 + year % 400;
         let text = format!("{}{later}{}", &text[..at], &text[at + 4..]);
         let time = Ticks::from_system(httpdate::parse_http_date(&text).ok()?);
@@ -75,53 +78,65 @@ pub fn iso8601_seconds(time: SystemTime) -> String {
 /// Reads `YYYY-MM-DD` and `YYYY-MM-DDThh:mm[:ss[.f{1,7}]]Z`, both UTC; `None` for anything else.
 /// Source: Create a service SAS, "Specify the signature validity interval".
 pub fn parse_iso8601(text: &str) -> Option<SystemTime> {
-    let (date, clock) = match text.split_once('T') {
-        Some((date, clock)) => (date, clock.strip_suffix('Z')?),
-        None => (text, "00:00"),
+    let (date, rest) = text.as_bytes().split_at_checked(10)?;
+    let of_day = match rest {
+        [] => 0,
+        [b'T', clock @ .., b'Z'] => parse_clock(clock)?,
+        _ => return None,
     };
-    let day = parse_date(date)?;
-    Some(Ticks(day.0 + parse_clock(clock)?).to_system())
+    Some(Ticks(parse_date(date)?.0 + of_day).to_system())
 }
 
 /// Whether `text` is a day of the calendar as `YYYY-MM-DD`.
 pub fn is_date(text: &str) -> bool {
-    parse_date(text).is_some()
+    parse_date(text.as_bytes()).is_some()
 }
 
 /// The beginning of the day `YYYY-MM-DD`.
-fn parse_date(text: &str) -> Option<Ticks> {
-    let &[a, b, c, d, b'-', e, f, b'-', g, h] = text.as_bytes() else {
+fn parse_date(text: &[u8]) -> Option<Ticks> {
+    let &[a, b, c, d, b'-', e, f, b'-', g, h] = text else {
         return None;
     };
-    let digit = |byte: u8| byte.is_ascii_digit().then(|| byte - b'0');
-    let pair = |tens, ones| Some(10 * digit(tens)? + digit(ones)?);
-    let year = 100 * i32::from(pair(a, b)?) + i32::from(pair(c, d)?);
     let month = Month::try_from(pair(e, f)?).ok()?;
-    let date = Date::from_calendar_date(year, month, pair(g, h)?).ok()?;
+    let date = Date::from_calendar_date(year(&[a, b, c, d])?.into(), month, pair(g, h)?).ok()?;
     Ticks::of_date(date)
 }
 
-/// Parses a time as ticks of the day.
-fn parse_clock(text: &str) -> Option<u64> {
-    let (clock, fraction) = text.split_once('.').unwrap_or((text, "0"));
-    let mut parts = clock.split(':');
-    let (hour, minute) = (digits(parts.next()?, 2)?, digits(parts.next()?, 2)?);
-    let second = match parts.next() {
-        Some(second) => digits(second, 2)?,
-        None if text.contains('.') => return None,
-        None => 0,
+/// Parses the time of a day, `hh:mm[:ss[.f{1,7}]]`, as ticks.
+fn parse_clock(text: &[u8]) -> Option<u64> {
+    let &[a, b, b':', c, d, ref rest @ ..] = text else {
+        return None;
     };
-    let valid = parts.next().is_none() && hour < 24 && minute < 60 && second < 60;
-    let missing_digits = 7_u32.checked_sub(fraction.len() as u32)?;
-    let fraction_valid = fraction.bytes().all(|byte| byte.is_ascii_digit());
-    let ticks = fraction.parse::<u64>().ok()? * 10_u64.pow(missing_digits);
-    let second = hour * 3600 + minute * 60 + second;
-    (valid && fraction_valid).then_some(second * Ticks::PER_SECOND + ticks)
+    let (hour, minute) = (pair(a, b)?, pair(c, d)?);
+    let (second, fraction) = match *rest {
+        [] => (0, &[][..]),
+        [b':', e, f] => (pair(e, f)?, &[][..]),
+        [b':', e, f, b'.', ref fraction @ ..] if !fraction.is_empty() => (pair(e, f)?, fraction),
+        _ => return None,
+    };
+    let missing_digits = 7_usize.checked_sub(fraction.len())?;
+    let mut ticks = 0;
+    for &byte in fraction {
+        ticks = 10 * ticks + u64::from(digit(byte)?);
+    }
+    let is_valid = hour < 24 && minute < 60 && second < 60;
+    let seconds = u64::from(hour) * 3600 + u64::from(minute) * 60 + u64::from(second);
+    is_valid.then_some(seconds * Ticks::PER_SECOND + ticks * 10_u64.pow(missing_digits as u32))
 }
 
-fn digits(text: &str, count: usize) -> Option<u64> {
-    let valid = text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit());
-    valid.then(|| text.parse().ok())?
+fn year(digits: &[u8]) -> Option<u16> {
+    let &[a, b, c, d] = digits else {
+        return None;
+    };
+    Some(100 * u16::from(pair(a, b)?) + u16::from(pair(c, d)?))
+}
+
+fn digit(byte: u8) -> Option<u8> {
+    byte.is_ascii_digit().then(|| byte - b'0')
+}
+
+fn pair(tens: u8, ones: u8) -> Option<u8> {
+    Some(10 * digit(tens)? + digit(ones)?)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The query of a request's target.
 
+use memchr::memchr;
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 
@@ -68,6 +69,19 @@ fn mark(fingerprint: u32) -> u64 {
     1 << (fingerprint.wrapping_mul(0x9e37_79b1) >> 26)
 }
 
+/// The text before the first separator, which is ASCII, and the text after it. `memchr`, because
+/// the searches of `str` cost a fifth of reading a query.
+fn split_at(text: &str, separator: u8) -> (&str, &str) {
+    match memchr(separator, text.as_bytes()) {
+        Some(at) => (&text[..at], &text[at + 1..]),
+        None => (text, ""),
+    }
+}
+
+fn has_escape(text: &str) -> bool {
+    memchr(b'%', text.as_bytes()).is_some()
+}
+
 /// Decodes into memory of sufficient size. `decode_utf8` of `percent_encoding` would grow its
 /// buffer byte by byte.
 fn decode_bytes(text: &str) -> Vec<u8> {
@@ -91,7 +105,13 @@ impl Query {
             parameters: Vec::with_capacity(PARAMETERS_USUAL),
             marks: 0,
         };
-        for pair in raw.split('&').filter(|pair| !pair.is_empty()) {
+        let mut rest = raw;
+        while !rest.is_empty() {
+            let (pair, after) = split_at(rest, b'&');
+            rest = after;
+            if pair.is_empty() {
+                continue;
+            }
             if query.parameters.len() == PARAMETERS_MAX {
                 return Err(QueryError::TooMany);
             }
@@ -101,8 +121,8 @@ impl Query {
     }
 
     fn push(&mut self, pair: &str) -> Result<(), QueryError> {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let name: Cow<'_, str> = if name.contains('%') {
+        let (name, value) = split_at(pair, b'=');
+        let name: Cow<'_, str> = if has_escape(name) {
             decode_utf8(name).ok_or(QueryError::Name)?.into()
         } else {
             name.into()
@@ -117,7 +137,7 @@ impl Query {
         };
         self.text.push_str(&name);
         self.text.push_str(value);
-        let decoded = if value.contains('%') {
+        let decoded = if has_escape(value) {
             let decoded = decode_utf8(value).ok_or_else(|| QueryError::Value {
                 name: name.into_owned(),
                 value: value.to_owned(),
@@ -249,7 +269,7 @@ fn decode_form(raw: &str) -> String {
 
 /// Percent-decodes a text. Bytes that are not UTF-8 become U+FFFD.
 pub fn decode(raw: &str) -> Cow<'_, str> {
-    if raw.contains('%') {
+    if has_escape(raw) {
         let lossy = || String::from_utf8_lossy(&decode_bytes(raw)).into_owned();
         decode_utf8(raw).unwrap_or_else(lossy).into()
     } else {

@@ -1,7 +1,7 @@
 //! Request targets as logs show them.
 
 use crate::parameters::decode;
-use memchr::{memchr, memchr2_iter, memchr3_iter};
+use memchr::{memchr, memchr2_iter};
 use std::borrow::Cow;
 
 /// Returns a request target or URL without user, password, secrets and fragment, and with
@@ -16,27 +16,55 @@ pub fn redact(target: &str) -> String {
     shown.escape_default().to_string().replace("\\'", "'")
 }
 
-/// A request target or a URL without user, password, secrets and fragment.
+/// A request target or a URL without user, password, secrets and fragment, and without an empty
+/// query.
 pub fn without_credentials(target: &str) -> Cow<'_, str> {
-    if is_plain(target) {
-        return target.into();
+    let fragment_at = memchr(b'#', target.as_bytes()).unwrap_or(target.len());
+    let target = without_user(&target[..fragment_at]);
+    let text = target.as_bytes();
+    let query_at = memchr(b'?', text).unwrap_or(text.len());
+    if query_at + 1 == text.len() {
+        return shortened(target, query_at);
     }
-    let target = target.split('#').next().unwrap_or_default();
-    let target = without_user(target);
-    let query_at = memchr(b'?', target.as_bytes()).unwrap_or(target.len());
-    let mut shown = String::with_capacity(target.len());
-    push_without_secret_parameters(&mut shown, &target[..query_at]);
-    let mut rest = &target[query_at..];
-    if rest == "?" {
-        rest = "";
+    let mut shown = String::new();
+    let mut kept_to = 0;
+    if may_have_secret(&text[..query_at]) {
+        push_without_secret_parameters(&mut shown, &target[..query_at]);
+        kept_to = query_at;
     }
-    while !rest.is_empty() {
+    let mut at = query_at;
+    while at < text.len() {
         // A parameter with its separator before it, which may be escaped as `&amp;`.
-        let end = memchr(b'&', &rest.as_bytes()[1..]).map_or(rest.len(), |end| end + 1);
-        push_pair(&mut shown, &rest[..end]);
-        rest = &rest[end..];
+        let end = memchr(b'&', &text[at + 1..]).map_or(text.len(), |length| at + 1 + length);
+        if !is_plain(&text[at..end]) {
+            shown.push_str(&target[kept_to..at]);
+            push_pair(&mut shown, &target[at..end]);
+            kept_to = end;
+        }
+        at = end;
     }
+    if kept_to == 0 {
+        return target;
+    }
+    shown.push_str(&target[kept_to..]);
     shown.into()
+}
+
+fn shortened(text: Cow<'_, str>, length: usize) -> Cow<'_, str> {
+    match text {
+        Cow::Borrowed(text) => text[..length].into(),
+        Cow::Owned(mut text) => {
+            text.truncate(length);
+            text.into()
+        }
+    }
+}
+
+/// True if [`push_pair`] certainly leaves a parameter as it is: its name has no escape, which could
+/// hide the name of a secret, and nothing in it looks like a secret.
+fn is_plain(pair: &[u8]) -> bool {
+    let name_end = pair.iter().position(|byte| matches!(byte, b'=' | b'%'));
+    name_end.is_none_or(|at| pair[at] == b'=' && !may_have_secret(pair))
 }
 
 /// Appends a parameter with its separator, without its secret.
@@ -48,23 +76,6 @@ fn push_pair(shown: &mut String, pair: &str) {
     } else {
         push_without_secret_parameters(shown, pair);
     }
-}
-
-/// True if [`without_credentials`] certainly leaves a target as it is: the target begins with a
-/// path, and has no fragment, no secret parameter, and no escape in its query, which could hide the
-/// name of a secret parameter.
-fn is_plain(target: &str) -> bool {
-    let text = target.as_bytes();
-    let query_at = memchr(b'?', text).unwrap_or(text.len());
-    let mut signs = memchr3_iter(b'=', b'%', b'#', text);
-    let is_cut = |at: usize| match text[at] {
-        b'#' => true,
-        b'%' if at > query_at => true,
-        _ => secret_value(text, at).is_some(),
-    };
-    let is_path = text.starts_with(b"/") && !text.starts_with(b"//");
-    // Not plain if the query is empty, because an empty query is omitted.
-    is_path && !text.ends_with(b"?") && !signs.any(is_cut)
 }
 
 /// The characters that must precede a parameter's name.
@@ -131,11 +142,13 @@ fn secret_value(text: &[u8], at: usize) -> Option<(usize, &'static (&'static str
         _ => at + escape_length(&text[at..], "3d")?,
     };
     let name = &text[..at];
-    if !may_end_secret(*name.last()?) {
+    let last = name.last()?.to_ascii_lowercase();
+    if !may_end_secret(last) {
         return None;
     }
     let mut secrets = SECRETS.iter();
-    let secret = secrets.find(|(secret, _)| ends_with(name, secret))?;
+    let secret = secrets
+        .find(|(secret, _)| secret.as_bytes().last() == Some(&last) && ends_with(name, secret))?;
     Some((value_at, secret))
 }
 
@@ -294,6 +307,29 @@ mod tests {
         assert_eq!(redact("\"\\"), r#"\"\\"#);
         assert_eq!(redact("/a\u{1b}[2J"), "/a\\u{1b}[2J");
         assert_eq!(redact("/a\"b\\c'd"), r#"/a\"b\\c'd"#);
+    }
+
+    /// All short sequences of what a pair may consist of.
+    #[test]
+    fn plain_pairs_have_no_secret() {
+        let pieces = ["sig", "code", "=", "%3D", "%26", "amp;", "?", "x", "%73"];
+        let mut pairs = vec!["&".to_owned()];
+        let mut start = 0;
+        for _ in 0..5 {
+            let end = pairs.len();
+            for at in start..end {
+                pairs.extend(pieces.map(|piece| pairs[at].clone() + piece));
+            }
+            start = end;
+        }
+        let mut plain = 0;
+        for pair in pairs.iter().filter(|pair| is_plain(pair.as_bytes())) {
+            let mut shown = String::new();
+            push_pair(&mut shown, pair);
+            assert_eq!(shown, *pair);
+            plain += 1;
+        }
+        assert!((1000..pairs.len() - 1000).contains(&plain), "{plain}");
     }
 
     /// A URL in a URL in a URL.

@@ -88,6 +88,9 @@ const PARAMETERS: [&str; 36] = [
     "srq", "tn", "spk", "srk", "epk", "erk", "rscc", "rscd", "rsce", "rscl", "rsct",
 ];
 
+/// The greatest number of lines in a string to sign, that of a user delegation SAS.
+const SIGNED_LINES_MAX: usize = 32;
+
 /// Maximum number of names in `srh` or `srq`. Each is looked up and copied before the signature is
 /// verified.
 const SIGNED_NAMES_MAX: usize = 32;
@@ -125,7 +128,9 @@ fn check_signed_names(query: &Query) -> Result<()> {
         name.bytes().all(is_legal)
     };
     for list in ["srh", "srq"] {
-        let names = query.get_literal(list).unwrap_or_default();
+        let Some(names) = query.get_literal(list) else {
+            continue;
+        };
         if names.split(',').count() > SIGNED_NAMES_MAX {
             return Err(failed(format!(
                 "{list} has more than {SIGNED_NAMES_MAX} names."
@@ -471,7 +476,8 @@ impl<'a> Sas<'a> {
     }
 
     fn account_string(&self, account: &str) -> String {
-        let mut lines = vec![account.into()];
+        let mut lines = Vec::with_capacity(SIGNED_LINES_MAX);
+        lines.push(account.into());
         lines.extend(self.fields(&["sp", "ss", "srt", "st", "se", "sip", "spr", "sv"]));
         if self.version.is_at_least("2020-12-06") {
             lines.push(self.field("ses"));
@@ -481,7 +487,8 @@ impl<'a> Sas<'a> {
     }
 
     fn service_string(&self, service: ServiceKind, resource: &str) -> String {
-        let mut lines = self.fields(&["sp", "st", "se"]);
+        let mut lines = Vec::with_capacity(SIGNED_LINES_MAX);
+        lines.extend(self.fields(&["sp", "st", "se"]));
         lines.push(resource.into());
         lines.push(self.field("si"));
         if self.version.is_at_least("2015-04-05") {
@@ -493,13 +500,14 @@ impl<'a> Sas<'a> {
         match service {
             ServiceKind::Queue => {}
             ServiceKind::Table => lines.extend(self.fields(&["spk", "srk", "epk", "erk"])),
-            ServiceKind::Blob => lines.extend(self.blob_tail()),
+            ServiceKind::Blob => self.push_blob_tail(&mut lines),
         }
         lines.join("\n")
     }
 
     fn user_delegation_string(&self, context: &Context, resource: &str) -> String {
-        let mut lines = self.fields(&["sp", "st", "se"]);
+        let mut lines = Vec::with_capacity(SIGNED_LINES_MAX);
+        lines.extend(self.fields(&["sp", "st", "se"]));
         lines.push(resource.into());
         lines.extend(self.fields(&["skoid", "sktid", "skt", "ske", "sks", "skv"]));
         let blob = context.service == ServiceKind::Blob;
@@ -528,8 +536,7 @@ impl<'a> Sas<'a> {
         lines.join("\n")
     }
 
-    fn blob_tail(&self) -> Vec<Cow<'a, str>> {
-        let mut lines = Vec::new();
+    fn push_blob_tail(&self, lines: &mut Vec<Cow<'a, str>>) {
         if self.version.is_at_least(RESOURCE_VERSION_MIN) {
             lines.push(self.field("sr"));
             lines.push(self.time_of_resource());
@@ -540,7 +547,6 @@ impl<'a> Sas<'a> {
         if self.version.is_at_least(OVERRIDES_VERSION_MIN) {
             lines.extend(self.fields(&["rscc", "rscd", "rsce", "rscl", "rsct"]));
         }
-        lines
     }
 
     /// The snapshot or version that a SAS with `sr=bs` or `sr=bv` is bound to.
@@ -572,8 +578,8 @@ impl<'a> Sas<'a> {
         self.query.get_literal(name).unwrap_or_default()
     }
 
-    fn fields(&self, names: &[&str]) -> Vec<Cow<'a, str>> {
-        names.iter().map(|name| self.field(name)).collect()
+    fn fields(&self, names: &[&str]) -> impl Iterator<Item = Cow<'a, str>> {
+        names.iter().map(|name| self.field(name))
     }
 
     fn optional(&self, name: &str) -> Option<Cow<'a, str>> {
