@@ -133,6 +133,17 @@ fn is_short(form: &Form) -> bool {
     bytes.sum::<usize>() <= FORM_BYTES_MAX && form.fields().len() > 1
 }
 
+/// The title of a field whose name is no word.
+fn title_of(name: &str) -> &str {
+    match name {
+        "acl" => "entries",
+        "pk" => "PartitionKey",
+        "rk" => "RowKey",
+        "to" => "new name",
+        name => name,
+    }
+}
+
 /// The fields of a form, filled. `wrong` names the one that was refused, with its index if several
 /// have the name.
 fn form_again(action: &str, form: &Form, wrong: Option<&str>) -> Markup {
@@ -152,7 +163,7 @@ fn form_again(action: &str, form: &Form, wrong: Option<&str>) -> Markup {
                     } @else {
                         @let is_wrong = name == wrong && { seen += 1; seen == index + 1 };
                         label.wide {
-                            (name) " "
+                            (title_of(name)) " "
                             @if value.contains('\n') || value.len() > 100 {
                                 textarea name=(name) rows=(value.lines().count().clamp(2, 16)) aria-invalid=[is_wrong.then_some("true")] spellcheck="false" { "\n" (value) }
                             } @else {
