@@ -80,7 +80,7 @@ fn access_page(console: &Console, place: &Place<'_>, visit: &Visit) -> Result<Ht
         (shown(access))
         p.limits {
             code { "r" } " reads a file, or lists a directory; " code { "w" } " writes to a file, or, together with " code { "x" } ", changes what is in a directory; "
-            code { "x" } " passes through a directory. These rights are for users with bearer tokens. Account keys permit everything, and a SAS what its letters say."
+            code { "x" } " passes through a directory. These rights are for users with bearer tokens, and for a SAS with the id of a user. Account keys permit everything, and other SAS what their letters say."
         }
         section { h2 { "Owner and group" } (form("owner", owner_fields(&access.owner, &access.group))) }
         section { h2 { "Access control list" } (form("acl", acl_fields(&lines_of(access), blob.is_directory()))) }
