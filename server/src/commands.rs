@@ -352,7 +352,10 @@ fn verify(directory: &Path, as_json: bool) -> Result<ExitCode, String> {
     };
     let shown = directory.display();
     match directory.metadata() {
-        Err(error) => return Err(format!("there is no directory {shown} to check: {error}")),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return Err(format!("there is no directory {shown}"));
+        }
+        Err(error) => return Err(format!("cannot read {shown}: {error}")),
         Ok(found) if !found.is_dir() => {
             return Err(format!("{shown} is a file: name the directory of a store"));
         }

@@ -185,7 +185,7 @@ fn section_path(account: &str, name: &str, path: &str) -> String {
 }
 
 /// The resources of an account, at the left of each page. A script fills in their names and counts;
-/// without it, the groups lead to the lists.
+/// without it, each group has a link to the list.
 fn tree(console: &Console, account: &str) -> Markup {
     let first = console.accounts().next().unwrap_or_default();
     let shown = if account.is_empty() { first } else { account };
@@ -196,7 +196,8 @@ fn tree(console: &Console, account: &str) -> Markup {
             @for (title, folder) in KINDS {
                 @let name = if folder == "blobs" { "Containers" } else { title };
                 details open data-group=(folder) {
-                    summary { a href=(links::path(&[folder, shown], &[])) { (name) } span.more data-group-count {} }
+                    summary { (name) span.more data-group-count {} }
+                    a.all href=(links::path(&[folder, shown], &[])) { "All " (name.to_lowercase()) }
                     ul {}
                 }
             }
@@ -213,7 +214,8 @@ fn stores(console: &Console, shown: &str) -> Markup {
     };
     html! {
         details.stores data-stores {
-            summary aria-label="Account and store" {
+            summary {
+                span.hidden { "Account and store " }
                 b { (name) }
                 @if fork.is_empty() { small { "the current store" } } @else { small.fork { "fork " (fork) } }
             }

@@ -95,7 +95,8 @@ fn utf16<'a>(
 pub fn shown(label: &str, content_type: &str, name: &str, start: &[u8], length: u64) -> Markup {
     let Some(text) = decode(content_type, start) else {
         let bytes = &start[..start.len().min(HEX_BYTES_SHOWN)];
-        return as_text(label, &hex_dump(bytes), "bytes", bytes.len() as u64, length);
+        let dump = hex_dump(bytes);
+        return html! { (said("bytes", (&dump, &dump), bytes.len() as u64, length)) (block(label, true, &dump)) };
     };
     let is = |word: &str| content_type.contains(word) || name.ends_with(&format!(".{word}"));
     let is_whole = text.bytes as u64 == length;
@@ -114,6 +115,11 @@ pub fn shown(label: &str, content_type: &str, name: &str, start: &[u8], length: 
 
 fn as_text(label: &str, text: &str, kind: &str, bytes: u64, length: u64) -> Markup {
     let fitting = fitting(text);
+    html! { (said(kind, (text, fitting), bytes, length)) (block(label, false, fitting)) }
+}
+
+/// How a preview is shown, and which part of the content it has.
+fn said(kind: &str, (text, fitting): (&str, &str), bytes: u64, length: u64) -> Markup {
     html! {
         p.limits {
             "Shown as " (kind)
@@ -121,8 +127,12 @@ fn as_text(label: &str, text: &str, kind: &str, bytes: u64, length: u64) -> Mark
             @else if bytes < length { ", the first " (size(bytes)) " of " (size(length)) }
             "."
         }
-        pre.text tabindex="0" role="region" aria-label=(label) { (fitting) }
     }
+}
+
+/// The text of a preview. Lines of a hexadecimal dump do not wrap.
+fn block(label: &str, is_hex: bool, text: &str) -> Markup {
+    html! { pre.text.hex[is_hex] tabindex="0" role="region" aria-label=(label) { (text) } }
 }
 
 /// The longest beginning of a text that takes at most [`HTML_BYTES_MAX`] in a page.

@@ -195,7 +195,7 @@ fn metadata_fields(metadata: &[(String, String)]) -> Markup {
         .map(|(name, value)| format!("{name}: {value}\n"))
         .collect();
     html! {
-        label.wide { "A line each as 'name: value' " textarea name="metadata" rows=(metadata.len().clamp(2, 12)) spellcheck="false" { "\n" (lines) } }
+        label.wide { "One pair on each line as 'name: value' " textarea name="metadata" rows=(metadata.len().clamp(2, 12)) spellcheck="false" { "\n" (lines) } }
         button { "Save the metadata" }
     }
 }

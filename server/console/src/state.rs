@@ -288,7 +288,7 @@ fn question(console: &Console, form: &Form) -> Option<(String, String)> {
         ),
         "release" => (
             format!("End the fork {name}"),
-            "All that is stored in it is deleted, and its clients are refused.".to_owned(),
+            "Everything stored in it is deleted, and requests to it are refused.".to_owned(),
         ),
         _ => return None,
     };

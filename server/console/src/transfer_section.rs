@@ -14,7 +14,7 @@ pub fn section(console: &Console, snapshots: &[SnapshotFacts]) -> Markup {
     html! {
         section #transfers {
             h2 { "Export and import" }
-            p { "All that an account stores, as one archive of files that people can read: the same as " code { "lazurite export" } " and " code { "lazurite import" } "." }
+            p { "Everything in an account, as one archive of readable files: the same as " code { "lazurite export" } " and " code { "lazurite import" } "." }
             form.fields method="get" action=(EXPORT) {
                 (account_choice(console))
                 label { "From " select name="snapshot" {

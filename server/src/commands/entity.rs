@@ -12,6 +12,7 @@ use lazurite_base::units::count;
 use lazurite_mover::bulk::{Work, delete_entities, list_entities};
 use lazurite_mover::{Call, Client, Reply, RequestError, encode};
 use lazurite_protocol::service_kind::ServiceKind;
+use lazurite_table::{DateTime, Guid};
 use serde_json::{Map, Value, json};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -200,10 +201,19 @@ fn parsed(text: &str) -> Result<(Value, &'static str), String> {
         ("X", "Edm.Binary"),
     ] {
         if let Some(inner) = quoted(text, prefix)? {
-            let value = if kind == "Edm.Binary" {
-                base64_of_digits(&inner)?
-            } else {
-                inner
+            let value = match kind {
+                "Edm.Binary" => base64_of_digits(&inner)?,
+                "Edm.DateTime" if DateTime::parse(&inner).is_err() => {
+                    return Err(format!(
+                        "{text}: write a time as in datetime'2026-11-30T18:00:00Z'"
+                    ));
+                }
+                "Edm.Guid" if Guid::parse(&inner).is_none() => {
+                    return Err(format!(
+                        "{text}: a guid has 32 hexadecimal digits, in groups of 8, 4, 4, 4 and 12"
+                    ));
+                }
+                _ => inner,
             };
             return Ok((value.into(), kind));
         }
@@ -297,13 +307,15 @@ fn put_named(
         &arguments.partition_key,
         &arguments.row_key,
     );
+    check_key("PartitionKey", &arguments.partition_key)?;
+    check_key("RowKey", &arguments.row_key)?;
     let mut entity = Map::new();
     let mut words = Vec::new();
     for property in &arguments.properties {
         let (name, value) = property
             .split_once('=')
             .filter(|(name, _)| !name.is_empty())
-            .ok_or_else(|| format!("{property:?} is no property: NAME=VALUE"))?;
+            .ok_or_else(|| format!("{property:?} is no property: write NAME=VALUE"))?;
         if ["PartitionKey", "RowKey", "Timestamp"].contains(&name) {
             return Err(format!(
                 "{name} is no property: the keys stand before the properties"
@@ -337,6 +349,17 @@ fn put_named(
         &format!("{verb} {keys}: {}", words.join(", ")),
     );
     Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses a key that no entity can have. Source: Understanding the Table service data model,
+/// "Characters disallowed in key fields".
+fn check_key(name: &str, key: &str) -> Result<(), String> {
+    match key.contains(['/', '\\', '#', '?']) {
+        true => Err(format!(
+            "{name} {key:?}: a key has none of the characters / \\ # ?"
+        )),
+        false => Ok(()),
+    }
 }
 
 /// What happens to an entity that has the keys.
@@ -478,6 +501,8 @@ mod tests {
             ("datetime2026-11-30T18:00:00Z", "quotes"),
             ("binary00ff", "quotes"),
             ("guid6c9d3b06-1f0b-4c5e-8ee3-8e0d5f9a3c11", "quotes"),
+            ("datetime'2026'", "write a time"),
+            ("guid'1'", "32 hexadecimal digits"),
             ("binary'0'", "digits"),
             ("binary'xx'", "digits"),
             ("binary'ä'", "digits"),

@@ -4,9 +4,10 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::http::Request;
-use crate::server::{Server, Service};
+use crate::server::{Launch, Server, Service};
 use crate::transfers::wait_until;
 
 /// Runs a command. Returns whether it succeeded, and its output on both streams.
@@ -301,6 +302,60 @@ fn blobs_are_put_listed_shown_and_removed() {
     );
     let (success, _, err) = run(&server, &["rm", "photos"], b"");
     assert!(!success && err.contains("names no blob"), "{err}");
+}
+
+#[test]
+fn a_directory_is_no_blob_and_the_refusal_says_what_to_do() {
+    let location = TempDir::new().unwrap();
+    let server = Launch::on(location.path()).argument("--hns").start();
+    printed(&server, &["create", "container", "lake"]);
+    let (success, ..) = run(&server, &["put", "-", "lake/raw/a.csv"], b"a");
+    assert!(success);
+    let file = location.path().join("file");
+    let target = file.to_str().unwrap();
+    for (arguments, reason) in [
+        (&["cat", "lake/raw"][..], "`lazurite ls lake/raw` lists it"),
+        (&["get", "lake/raw", target], "-r downloads what is in it"),
+        (&["cp", "lake/raw", "lake/b"], "-r takes what is in it"),
+        (&["mv", "lake/raw", "lake/b"], "-r takes what is in it"),
+        (&["put", "-", "lake/raw"], "with a slash at the end"),
+        (
+            &["put", "-", "lake/raw/a.csv/b"],
+            "a part of the path lake/raw/a.csv/b is a file",
+        ),
+        (&["rm", "lake/raw"], "-r deletes that"),
+    ] {
+        let (success, out, err) = run(&server, arguments, b"x");
+        assert!(
+            !success && err.contains(reason),
+            "{arguments:?}: {out}{err}"
+        );
+    }
+    assert!(!file.exists(), "a directory was downloaded as a file");
+    assert_eq!(printed(&server, &["cat", "lake/raw/a.csv"]), "a");
+}
+
+#[test]
+fn the_example_in_the_help_of_faults_is_one_that_the_server_takes() {
+    let server = Server::fresh();
+    let help = printed(&server, &["faults", "--help"]);
+    let from = help.find("{\"rules\"").unwrap();
+    let example = &help[from..help[from..].find("}]}").unwrap() + from + 3];
+    let set = run(&server, &["faults", "set", "-"], example.as_bytes());
+    assert!(set.0, "{example}: {}", set.2);
+    let refused = run(&server, &["entity", "put", "People", "p/q", "r"], b"");
+    assert!(
+        refused.2.contains("none of the characters"),
+        "{}",
+        refused.2
+    );
+    for (directory, reason) in [
+        ("/none/here", "there is no directory /none/here"),
+        ("/proc/self/stat", "is a file"),
+    ] {
+        let (success, _, err) = run(&server, &["verify", directory], b"");
+        assert!(!success && err.contains(reason), "{err}");
+    }
 }
 
 #[test]

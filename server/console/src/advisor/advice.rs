@@ -37,7 +37,7 @@ fn advice_page(console: &Console, visit: &Visit) -> Html {
     let content = html! {
         h1 { "Advice" }
         p {
-            "The rules of the table design guide and its siblings, applied to the requests that the server sees. "
+            "The rules of the table design guide, and similar ones for blobs and queues, applied to the requests that the server sees. "
             a href="/_lazurite/guide" { "The cookbook" } " has the patterns with their programs."
         }
         (wanted.form(ADVICE, "words, a rule, a table, queue or container", &links))
@@ -94,7 +94,7 @@ fn limits(console: &Console, report: &Report) -> Markup {
             @if !console.shows_all() { " of all accounts" }
             "; of more than " (FULL_A_SECOND) " in a second, a thread takes one in " (SAMPLE_MEAN) ", and figures are estimates. "
             "At most " (ADVICE_MAX) " pieces are kept until the server ends, with the last " (EVIDENCE_MAX) " requests of each."
-            @if report.dropped > 0 { " " (count(report.dropped)) " requests or findings were dropped for want of room." }
+            @if report.dropped > 0 { " " (count(report.dropped)) " requests or findings were dropped for lack of memory." }
         }
     }
 }

@@ -74,11 +74,14 @@ fn access_page(console: &Console, place: &Place<'_>, visit: &Visit) -> Result<Ht
         }
     };
     let content = html! {
-        (place.trail(&name))
+        (place.trail_below(&name, blob.is_directory(), "Permissions"))
         h1 { "Permissions of " (format::name(title, 300)) @if blob.is_directory() && !name.is_empty() { "/" } }
         (layout::note(console, visit))
         (shown(access))
-        p.limits { "r reads a file, or lists a directory; w writes to a file, or, together with x, changes what is in a directory; x passes through a directory. Account keys and SAS are not subject to it: users with bearer tokens are." }
+        p.limits {
+            code { "r" } " reads a file, or lists a directory; " code { "w" } " writes to a file, or, together with " code { "x" } ", changes what is in a directory; "
+            code { "x" } " passes through a directory. These rights are for users with bearer tokens, and for a SAS with the id of a user. Account keys permit everything, and other SAS what their letters say."
+        }
         section { h2 { "Owner and group" } (form("owner", owner_fields(&access.owner, &access.group))) }
         section { h2 { "Access control list" } (form("acl", acl_fields(&lines_of(access), blob.is_directory()))) }
         section { h2 { "Permissions" } (form("permissions", permission_fields(access.permissions_text().trim_end_matches('+')))) }
@@ -198,7 +201,7 @@ fn below_form(console: &Console, place: &Place<'_>, name: &str) -> Markup {
                 label { "Change " select name="mode" { @for (mode, meaning) in MODES { option value=(mode) { (meaning) } } } }
                 label.wide { "Entries, one on each line " textarea name="acl" rows="3" required placeholder="user:OBJECT-ID:r-x" spellcheck="false" {} }
                 button { "Change all…" }
-                p.limits { "The next page says how many paths that are. Files have no default entries: for them, those are left out." }
+                p.limits { "The next page says how many paths this changes. Files have no default entries: for them, those are left out." }
             }
         }
     }

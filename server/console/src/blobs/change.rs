@@ -52,7 +52,7 @@ pub fn forms(
             (form("metadata", html! { (lines_field("Metadata", "metadata", &lines_of(&blob.metadata))) button { "Save metadata" } }))
             (form("tags", html! { (lines_field("Tags", "tags", &lines_of(&blob.tags))) button { "Save tags" } }))
             @if blob.blob_type() == BlobType::BlockBlob { (form("tier", tier_field(blob, visit))) }
-            p.limits { "A change of properties, metadata or tags is made only if the blob is unchanged since this page was made. A tier is set in any case." }
+            p.limits { "A change of properties, metadata or tags is made only if the blob is unchanged since this page was made. The tier is set regardless." }
         }
     }
 }
@@ -158,7 +158,7 @@ fn lines_of(pairs: &[(String, String)]) -> String {
 fn lines_field(title: &str, name: &str, lines: &str) -> Markup {
     let rows = lines.lines().count().clamp(2, 12);
     html! {
-        label.wide { (title) ", a line each as 'name: value' " textarea name=(name) rows=(rows) spellcheck="false" { "\n" (lines) } }
+        label.wide { (title) ", one pair on each line as 'name: value' " textarea name=(name) rows=(rows) spellcheck="false" { "\n" (lines) } }
     }
 }
 

@@ -31,7 +31,7 @@ pub fn page(
 ) -> Html {
     let inside = format!("{name}/");
     let content = html! {
-        (place.trail(name))
+        (place.trail_below(name, true, "Properties"))
         h1 { (format::name(name, 300)) "/" }
         (layout::note(console, visit))
         p.actions {
@@ -135,7 +135,7 @@ fn question(console: &Console, place: &Place<'_>, name: &str) -> Result<Html> {
     };
     let more = if is_all { "" } else { "more than " };
     let content = html! {
-        (place.trail(name))
+        (place.trail_below(name, found.is_directory(), "Delete"))
         h1 { "Delete " (format::name(name, 200)) }
         @if found.is_directory() {
             p.alert role="alert" {

@@ -59,23 +59,47 @@ impl Place<'_> {
         links::path(&segments, &[("name", name), (parameter, &moment)])
     }
 
+    /// The breadcrumb of a page about a path that has a page of its own: its list, for a directory.
+    pub fn trail_below(&self, name: &str, is_directory: bool, title: &str) -> Markup {
+        let mut above = self.above(name);
+        let last = name.rsplit('/').next().unwrap_or_default();
+        match (name.is_empty(), is_directory) {
+            (true, _) => above.push((self.container, self.tree_path(&[]))),
+            (false, true) => {
+                let inside = format!("{name}/");
+                above.push((last, self.tree_path(&[("prefix", &inside)])));
+            }
+            (false, false) => above.push((last, self.blob_path(&[], name))),
+        }
+        layout::trail(&above, title)
+    }
+
     /// The breadcrumb: the container, and each directory above a prefix or a name.
     pub fn trail(&self, name: &str) -> Markup {
-        let mut above = vec![("Blobs", links::path(&["blobs", self.account], &[]))];
         let trimmed = name.strip_suffix('/').unwrap_or(name);
+        let last = match name.is_empty() {
+            true => self.container,
+            false => trimmed.rsplit('/').next().unwrap_or_default(),
+        };
+        layout::trail(&self.above(trimmed), last)
+    }
+
+    /// The pages above that of a name: at most 20 directories.
+    fn above<'n>(&'n self, name: &'n str) -> Vec<(&'n str, String)> {
+        let mut above = vec![("Blobs", links::path(&["blobs", self.account], &[]))];
         if name.is_empty() {
-            return layout::trail(&above, self.container);
+            return above;
         }
         above.push((self.container, self.tree_path(&[])));
         let mut start = 0;
-        for (at, _) in trimmed.match_indices('/').take(20) {
+        for (at, _) in name.match_indices('/').take(20) {
             above.push((
-                &trimmed[start..at],
-                self.tree_path(&[("prefix", &trimmed[..=at])]),
+                &name[start..at],
+                self.tree_path(&[("prefix", &name[..=at])]),
             ));
             start = at + 1;
         }
-        layout::trail(&above, &trimmed[start..])
+        above
     }
 }
 

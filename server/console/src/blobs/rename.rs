@@ -64,18 +64,30 @@ pub fn directory_form(
     }
 }
 
-/// What the form carries besides its fields: the state of the blob that the visitor has seen.
+/// What the form carries besides its fields.
 fn hidden(console: &Console, blob: &Blob, now: SystemTime) -> Markup {
-    let seen = compare::values(blob, now);
-    let short =
-        |text: &str| text[..text.floor_char_boundary(conflict::VALUE_BYTES_SHOWN)].to_owned();
-    let seen = seen.iter().map(|(name, value)| (name, short(value)));
-    let seen: Vec<_> = seen.filter(|(_, value)| !value.is_empty()).collect();
     html! {
         (layout::token(console))
         input type="hidden" name="etag" value=(blob.etag.quoted());
-        input type="hidden" name="seen" value=(serde_json::json!(seen).to_string());
+        (seen_field(blob, now))
     }
+}
+
+/// The state of the blob that the visitor has seen.
+fn seen_field(blob: &Blob, now: SystemTime) -> Markup {
+    let short = |text: String| {
+        let end = text.floor_char_boundary(conflict::VALUE_BYTES_SHOWN);
+        text[..end].to_owned()
+    };
+    let seen = present(blob, now).into_iter();
+    let seen: Vec<_> = seen.map(|(name, value)| (name, short(value))).collect();
+    html! { input type="hidden" name="seen" value=(serde_json::json!(seen).to_string()); }
+}
+
+/// The properties of a blob that have a value.
+fn present(blob: &Blob, now: SystemTime) -> Vec<(String, String)> {
+    let values = compare::values(blob, now).into_iter();
+    values.filter(|(_, value)| !value.is_empty()).collect()
 }
 
 /// The fields of the form of a blob, with these values, and its buttons.
@@ -107,23 +119,18 @@ fn again(form: Form, now: SystemTime) -> Again {
     let parts = move |console: &Console, place: &Place<'_>, _: &str, stored: &Blob| {
         let seen: Vec<(String, String)> =
             serde_json::from_str(form.text("seen")).unwrap_or_default();
-        let there = compare::values(stored, now);
-        let there: Vec<_> = there
-            .into_iter()
-            .filter(|(_, value)| !value.is_empty())
-            .collect();
-        let both = conflict::differences("When you opened it", &seen, &there);
+        let both = conflict::differences("When you opened it", &seen, &present(stored, now));
         let fields = match form.text("kind") {
             DIRECTORY => directory_fields(&form),
             _ => fields(console, place, &form),
         };
-        (both, fields)
+        (both, html! { (seen_field(stored, now)) (fields) })
     };
     Again {
         path: "copy",
         words: Words {
             undone: "nothing was done",
-            again: "Do it with the stored version",
+            again: "Try again with the stored version",
         },
         parts: Box::new(parts),
     }

@@ -90,7 +90,7 @@ fn propose_deletion(
     let question = Question {
         note: html! { p {
             "Their snapshots are deleted with them. Blobs with a lease are left."
-            @if selected.is_hierarchical { " A directory goes after what is in it, if nothing is left there." }
+            @if selected.is_hierarchical { " A directory is deleted after what is in it, unless something is left there." }
         } },
         is_destructive: true,
         ..Question::default()

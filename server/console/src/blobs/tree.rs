@@ -342,7 +342,7 @@ fn upload_form(place: &Place<'_>, prefix: &str) -> Markup {
                 label { "A folder " input type="file" webkitdirectory; }
             }
             p.limits { "Or drop files and folders anywhere on this page. They replace blobs of the same name." }
-            p.limits { "A file of more than 16 MB is sent in blocks: if it breaks off, sending it again goes on behind the blocks that were sent." }
+            p.limits { "A file of more than 16 MB is sent in blocks. If the upload breaks off, send the file again: it continues after the last block." }
             div.selected { span.limits data-upload-state role="status" {} button.quiet type="button" data-cancel-all hidden { "Cancel all" } }
             ul.progress {}
         }

@@ -166,7 +166,8 @@ fn browsed(console: &Console, account: &str, queue: &str, view: &View) -> Result
         }
         has_words
     };
-    let time_max = match view.from.is_empty() {
+    let is_first_search = view.searches() && view.from.is_empty();
+    let time_max = match is_first_search {
         true => FIRST_SEARCH_TIME_MAX,
         false => SEARCH_TIME_MAX,
     };

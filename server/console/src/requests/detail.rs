@@ -103,7 +103,7 @@ fn as_code(record: &Record, curl: &str) -> Markup {
                     @if let Some(test) = code::test(record, language, &call) {
                         h3 { "As a test" }
                         div.copied { pre { code { (test) } } (copy_button(&test)) }
-                        p.limits { "It passes if the answer is the same. Values such as data and entity are yours." }
+                        p.limits { "The test passes if the answer is the same. Supply values such as data and entity." }
                     }
                 }
             }

@@ -84,7 +84,7 @@ fn filter_help() -> Markup {
     html! {
         details {
             summary { "How to filter" }
-            p { "Words that all have to stand in the row: method, path, operation, status, error code, client and request id, in any case. A word for one field is written with its name; a minus in front excludes." }
+            p { "A request is shown if its method, path, operation, status, error code, client or id has all the words, in any case. A word for one field is written with its name; a minus in front excludes." }
             table.plain { tbody {
                 @for (_, example, meaning) in FIELDS { tr { th scope="row" { a href=(links::path(&["requests"], &[("filter", example)])) { code { (example) } } } td { (meaning) } } }
                 tr { th scope="row" { code { "-operation:List" } } td { "all but these; also before a word" } }

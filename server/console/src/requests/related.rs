@@ -110,7 +110,9 @@ fn change(by: Option<&Record>) -> Markup {
         @match by {
             Some(by) => {
                 a href=(links::path(&["requests", &by.request_id], &[])) { (by.operation) " " (by.status) }
-                " at " (date::iso8601(by.at)) " from " (client(by))
+                " at " (date::iso8601(by.at))
+                @let client = client(by);
+                @if !client.is_empty() { " from " (client) }
             },
             None => "no request that is kept: by this console, inside a batch, or too long ago",
         }

@@ -258,4 +258,4 @@ function places() {
   };
 }
 
-module.exports = { EVIL, PAGES, account, all, base, blobOf, blobs, connection, follow, launch, link, once, opened, orders, photos, places, queues, sales, seeded, setFaults, start, stop, table };
+module.exports = { EVIL, PAGES, account, all, base, blobOf, blobs, connection, follow, launch, link, once, opened, orders, photos, places, queues, sales, seed, seeded, setFaults, start, stop, table };

@@ -162,7 +162,7 @@ fn a_directory_that_changed_meanwhile_is_shown_in_both_versions() {
     for part in [
         "Changed since you opened it",
         "<td>$superuser</td><td>somebody</td>",
-        ">Path_SetAccessControl 200</a>",
+        ">PathSetAccessControl 200</a>",
         "name=\"to\" value=\"new\"",
         "name=\"kind\" value=\"directory\"",
     ] {
