@@ -1,53 +1,25 @@
 """Clients in Java: Azure's client of blobs, with the snippet of the console's page "Connect", and Hadoop's driver WASB.
 
-The jars are in Python packages that carry them, in the directory LAZURITE_JARS. There the classes are below packages of those that
-made the jars, so the names are put in front of the imports before a program is run."""
+The classes in the jars are below packages of the jars' makers, so their names are put in front of the imports before a program
+is run."""
 
 import os
-import shutil
 import subprocess
-import tarfile
 import tempfile
 import unittest
-import zipfile
 from pathlib import Path
 
 from azure.storage.blob import BlobServiceClient
 
 from connect_page import snippets
 from harness import ACCOUNT, CONNECTION, KEY, SETTINGS, Test, unique
+from jars import AZURE_PREFIX, HADOOP_PREFIX, jars_of_azure, jars_of_hadoop
 
 SOURCES = Path(__file__).with_name("java")
-DIRECTORY = Path(os.environ["LAZURITE_JARS"])
-AZURE = {"com.azure.": "is.hail.shadedazure.com.azure."}
-HADOOP = {"org.apache.hadoop.": "org.apache.flink.fs.shaded.hadoop3.org.apache.hadoop."}
+AZURE = {"com.azure.": f"{AZURE_PREFIX}com.azure."}
+HADOOP = {"org.apache.hadoop.": f"{HADOOP_PREFIX}org.apache.hadoop."}
 PORT = SETTINGS["BlobEndpoint"].split(":")[2].split("/")[0]
 HOST = f"{ACCOUNT}.blob.localhost"
-
-
-def jars_of_azure():
-    jar = DIRECTORY / "hail-all-spark.jar"
-    if not jar.exists():
-        with zipfile.ZipFile(next(DIRECTORY.glob("hail-*.whl"))) as wheel:
-            unpack(wheel.open("hail/backend/hail-all-spark.jar"), jar)
-    return [jar]
-
-
-def jars_of_hadoop():
-    names = ["opt/flink-azure-fs-hadoop-1.10.3.jar", "lib/flink-dist_2.11-1.10.3.jar", "lib/log4j-1.2.17.jar", "lib/slf4j-log4j12-1.7.15.jar"]
-    jars = [DIRECTORY / Path(name).name for name in names]
-    if not all(jar.exists() for jar in jars):
-        with tarfile.open(next(DIRECTORY.glob("apache-flink-*.tar.gz"))) as package:
-            for name, jar in zip(names, jars):
-                unpack(package.extractfile(f"apache-flink-1.10.3/deps/{name}"), jar)
-    return jars
-
-
-def unpack(member, path):
-    partial = path.with_suffix(".partial")
-    with member, partial.open("wb") as file:
-        shutil.copyfileobj(member, file)
-    partial.rename(path)
 
 
 class Java(Test):

@@ -120,7 +120,8 @@ fn clients_of_lakes() {
     run_on_lake(python, "lake_clients.py");
 }
 
-/// The names of the tests that `LAZURITE_LARGE_CLIENTS` runs: `cli`, `java` and `go`, or `all`.
+/// The names of the tests that `LAZURITE_LARGE_CLIENTS` runs: `cli`, `go`, `java` and `spark`,
+/// or `all`.
 fn runs_large(name: &str) -> bool {
     let names = std::env::var("LAZURITE_LARGE_CLIENTS").unwrap_or_default();
     let runs = names.split(',').any(|one| one == name || one == "all");
@@ -144,6 +145,15 @@ fn java_clients() {
         let mut command = python_command();
         command.env("LAZURITE_JARS", jars());
         run(command, "java_clients.py", &Server::fresh());
+    }
+}
+
+#[test]
+fn spark_jobs() {
+    if runs_large("spark") && !skips_clients() {
+        let mut command = python_of(&environment("spark-venv", "spark_requirements.txt"));
+        command.env("LAZURITE_JARS", jars());
+        run(command, "spark_jobs.py", &Server::fresh());
     }
 }
 
