@@ -58,6 +58,7 @@ mod page_ranges;
 mod path;
 #[cfg(test)]
 mod path_model_tests;
+mod path_properties;
 #[cfg(test)]
 mod path_rights_tests;
 #[cfg(test)]

@@ -21,6 +21,10 @@ use crate::tier::Tiering;
 use lazurite_engine::Transaction;
 use std::sync::Arc;
 
+/// Number of directories on a path that are looked up in the cache, from the end: each look-up reads
+/// the whole path.
+const CACHED_SEGMENTS_MAX: usize = 64;
+
 /// What a write is about to do with the path: which rights its caller needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -34,6 +38,8 @@ pub(crate) enum Purpose {
     Remove,
     /// Put a file or directory in the place of another, or where there is none: a rename.
     Replace,
+    /// Restore a deleted file or directory.
+    Restore,
     /// Set owner, group or rights.
     SetAccess,
 }
@@ -49,6 +55,8 @@ pub(crate) struct Path {
     /// The directories on the path that do not exist, with the ids that they get.
     pub(crate) missing: Vec<(u128, String)>,
     pub(crate) is_hierarchical: bool,
+    /// Why nothing new may be made at the path, because of its length.
+    pub(crate) too_long: Option<&'static str>,
 }
 
 impl Path {
@@ -129,6 +137,7 @@ impl BlobService {
         let segments = names::path_segments(&name)?;
         let mut path = Path {
             is_hierarchical: true,
+            too_long: names::too_long(&segments),
             ..Path::default()
         };
         let Some((last, parents)) = segments.split_last() else {
@@ -163,9 +172,10 @@ impl BlobService {
         for segment in segments {
             ends.push(ends.last().map_or(0, |end| end + 1) + segment.len());
         }
+        let first = segments.len().saturating_sub(CACHED_SEGMENTS_MAX);
         let known = moves.and_then(|moves| {
             let known = |&at: &usize| self.directories.get(home, &joined[..ends[at]], moves);
-            (0..segments.len())
+            (first..segments.len())
                 .rev()
                 .find_map(|at| Some((at + 1, known(&at)?)))
         });
