@@ -142,7 +142,9 @@ impl RecursiveChange<'_> {
     /// Changes the path where the change begins. Returns whether it is a directory.
     fn change_first(&mut self) -> Result<bool> {
         let (change, none) = (Some(self.change), Conditions::default());
-        let set = self.service.set_access(self.address, None, None, change, &none);
+        let set = self
+            .service
+            .set_access(self.address, None, None, change, &none);
         let (blob, ticket) = set?;
         self.ticket = Some(ticket);
         self.outcome.count(blob.is_directory());
@@ -153,7 +155,8 @@ impl RecursiveChange<'_> {
         match visited {
             Visited::Path(path, blob) => self.change(path, blob),
             Visited::Unlisted(directory) => {
-                let reason = "The caller may not list the directory: what is in it was not changed.";
+                let reason =
+                    "The caller may not list the directory: what is in it was not changed.";
                 let path = match directory.trim_end_matches('/') {
                     "" => "/",
                     path => path,
@@ -175,7 +178,10 @@ impl RecursiveChange<'_> {
             ..*self.address
         };
         let none = Conditions::default();
-        match self.service.set_access(&address, None, None, Some(change), &none) {
+        match self
+            .service
+            .set_access(&address, None, None, Some(change), &none)
+        {
             Ok((blob, ticket)) => {
                 self.ticket = Some(ticket);
                 self.outcome.count(is_directory);
@@ -188,7 +194,11 @@ impl RecursiveChange<'_> {
             Err(Error::BlobNotFound) => Ok(Next::On),
             Err(error @ (Error::Engine(_) | Error::InternalError { .. })) => Err(error),
             // Reported once: when the walk comes to what is in it.
-            Err(_) if is_directory && check_listable(before, address.caller).is_err() => {
+            Err(_)
+                if self.goes_on
+                    && is_directory
+                    && check_listable(before, address.caller).is_err() =>
+            {
                 Ok(Next::On)
             }
             Err(error) => Ok(self.fail(path, is_directory, error.to_string())),

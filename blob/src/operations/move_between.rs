@@ -36,7 +36,10 @@ impl BlobWrite<'_> {
         self.take_files(from, blob)?;
         for (name, row) in below.into_iter().zip(rows) {
             // Before it was locked, the sweep may have changed or removed it.
-            let moved = self.service.keyspaces.record(&self.service.db, from.home(), &row)?;
+            let moved = self
+                .service
+                .keyspaces
+                .record(&self.service.db, from.home(), &row)?;
             let mut moved = moved.ok_or(Error::Engine(lazurite_engine::Error::Conflict))?;
             check_allowed(Action::Delete, &moved, self.now, false)?;
             self.take_files(from, &mut moved)?;

@@ -74,10 +74,9 @@ impl BlobWrite<'_> {
             (Purpose::Write | Purpose::WriteAny | Purpose::Restore, Some(blob)) => {
                 check_access(blob, Some(caller), Rights::WRITE)
             }
-            (
-                Purpose::Write | Purpose::WriteAny | Purpose::Restore | Purpose::Replace,
-                None,
-            ) => in_parent(),
+            (Purpose::Write | Purpose::WriteAny | Purpose::Restore | Purpose::Replace, None) => {
+                in_parent()
+            }
             (Purpose::Remove | Purpose::Replace, Some(blob)) => {
                 in_parent()?;
                 let owns = |blob: &Blob| {
