@@ -93,7 +93,13 @@ pub fn is_meant(method: &Method, query: &Query, headers: &RequestHeaders) -> boo
     };
     let host = text(HOST);
     let label = host.split('.').nth(1).unwrap_or_default();
-    label.eq_ignore_ascii_case("dfs") || text(ACCEPT) == "application/json" || is_of_client()
+    match &*text(ACCEPT) {
+        _ if label.eq_ignore_ascii_case("dfs") => true,
+        "application/json" => true,
+        // Clients of Data Lake Storage read properties and content by the Blob protocol.
+        "application/xml" => false,
+        _ => is_of_client(),
+    }
 }
 
 /// The method that a request of Data Lake Storage means: `PATCH` for a `PUT` or `POST` with
@@ -203,7 +209,8 @@ mod tests {
             assert!(!meant("PUT", "/fs/f", &[headers]), "{headers:?}");
             assert!(!meant("GET", "/fs/f?comp=tags", &[headers]), "{headers:?}");
         }
-        assert!(!meant("DELETE", "/fs/f", &[("accept", "application/xml")]));
+        let as_blob = [("accept", "application/xml"), ("user-agent", python)];
+        assert!(!meant("HEAD", "/fs/f", &as_blob));
         let mut parts = axum::http::Request::delete("/fs/f").header("host", "acct.dfs.localhost:1");
         let headers = parts.headers_mut().unwrap().clone().into();
         let query = Query::parse("").unwrap();
