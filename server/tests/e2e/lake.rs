@@ -202,6 +202,16 @@ fn errors_are_json_with_names_of_their_own_and_those_of_blobs_are_xml() {
         ),
         (
             blob("POST", "/lake?resource=filesystem"),
+            405,
+            "UnsupportedHttpVerb",
+        ),
+        (
+            blob("PATCH", "/lake/file"),
+            400,
+            "MissingRequiredQueryParameter",
+        ),
+        (
+            blob("PUT", "/lake/file?position=0").header("X-HTTP-Method-Override", "PATCH"),
             400,
             "MissingRequiredQueryParameter",
         ),

@@ -346,6 +346,10 @@ pub fn operation(context: &Context, container: &str, path: &str) -> Result<&'sta
         header: &|name| context.header(name),
         parameter: &|name| context.query.get(name),
     };
+    check_resource(&asked)?;
+    if context.headers.get(RENAME_SOURCE).is_some() && !renames(&asked) {
+        return Err(common::MISSING_REQUIRED_HEADER.with("HeaderName", RENAME_SOURCE));
+    }
     if container.is_empty() {
         asked.resource = Resource::Service;
     } else if names_file_system(&asked) {
@@ -358,6 +362,19 @@ pub fn operation(context: &Context, container: &str, path: &str) -> Result<&'sta
     INDEX
         .find(&asked)
         .map_err(|unmatched| refusal(unmatched, &asked))
+}
+
+/// Refuses a kind of resource that there is not. Error: `InvalidQueryParameterValue`.
+fn check_resource(asked: &Asked) -> Result<()> {
+    let Some(resource) = (asked.parameter)("resource") else {
+        return Ok(());
+    };
+    let kinds = ["account", "filesystem", "directory", "file"];
+    if kinds.iter().any(|kind| resource.eq_ignore_ascii_case(kind)) {
+        return Ok(());
+    }
+    let reason = "It is none of account, filesystem, directory and file.";
+    Err(Failure::parameter("resource", resource, reason))
 }
 
 /// Whether this is a PATCH of a path that does not say what it updates.

@@ -18,7 +18,7 @@ use lazurite_blob::{
     Written,
 };
 use lazurite_protocol::request::context::Context;
-use lazurite_protocol::response::error::{Failure, Result};
+use lazurite_protocol::response::error::{Failure, Result, common};
 use lazurite_protocol::response::headers::{REQUEST_SERVER_ENCRYPTED, empty, put, put_static};
 
 const EXISTING_TYPE: HeaderName = HeaderName::from_static("x-ms-existing-resource-type");
@@ -84,10 +84,14 @@ async fn create(request: Request, path: CreatePath) -> Result<Written> {
 
 /// The lease that a new path has from the start.
 fn new_lease(context: &Context) -> Result<Option<(Guid, LeaseDuration)>> {
-    let Some(id) = optional_id(context, "x-ms-proposed-lease-id")? else {
-        return Ok(None);
-    };
     let name = "x-ms-lease-duration";
+    let proposed = "x-ms-proposed-lease-id";
+    let Some(id) = optional_id(context, proposed)? else {
+        return match context.header(name) {
+            Some(_) => Err(common::MISSING_REQUIRED_HEADER.with("HeaderName", proposed)),
+            None => Ok(None),
+        };
+    };
     let text = context.required_header(name)?;
     let seconds = text.parse().map_err(|_| Failure::header(name, text))?;
     Ok(Some((id, LeaseDuration::new(seconds)?)))
@@ -99,6 +103,8 @@ pub async fn delete_path(request: Request) -> Result<Response<Body>> {
         "The root directory cannot be deleted: delete the file system.",
     )?;
     let recursive = flag(&request.context, "recursive")?.unwrap_or_default();
+    // A deletion is one step, and comes in no pages.
+    flag(&request.context, "paginated")?;
     let conditions = request.conditions()?;
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.delete_path(&r.address(), recursive, &conditions)
