@@ -667,6 +667,71 @@ fn a_sas_of_a_user_delegation_key_has_the_rights_of_the_user_of_the_key() {
     read(&server, &[]).is(200);
 }
 
+/// Below a directory that is renamed, paths may become longer than new ones.
+#[test]
+fn long_paths_below_a_renamed_directory_are_found_by_both_protocols() {
+    let location = TempDir::new().unwrap();
+    let server = start(&location, &[]);
+    fill(&server);
+    let segments = |letter: &str, count| vec![letter.repeat(15); count].join("/");
+    let (top, below) = (segments("t", 35), segments("b", 34));
+    blob("PUT", &format!("/lake/{below}/file?resource=file"))
+        .send(&server)
+        .is(201);
+    blob("PUT", &format!("/lake/{top}?resource=directory"))
+        .send(&server)
+        .is(201);
+    let first = "b".repeat(15);
+    rename(&first, &format!("{top}/{first}"))
+        .send(&server)
+        .is(201);
+    let file = format!("{top}/{below}/file");
+    assert!(file.len() > 1100 && file.split('/').count() == 70);
+    write(&server, &file, "deep");
+    let target = format!("/lake/{file}");
+    let as_json = || blob("GET", &target).header("Accept", "application/json");
+    for read in [blob("GET", &target), as_json()] {
+        assert_eq!(read.send(&server).is(200).body, b"deep");
+    }
+    put(&target, "BlockBlob").body("put").send(&server).is(201);
+    blob("PUT", &format!("{target}?comp=metadata"))
+        .header("x-ms-meta-a", "1")
+        .send(&server)
+        .is(200);
+    let (mut found, mut next) = (Vec::new(), String::new());
+    loop {
+        let query = format!("recursive=true&maxResults=20&directory={top}{next}");
+        let list = blob("GET", &format!("/lake?resource=filesystem&{query}")).send(&server);
+        for path in list.is(200).json()["paths"].as_array().unwrap() {
+            found.push(path["name"].as_str().unwrap().to_owned());
+        }
+        match list.header("x-ms-continuation") {
+            Some(token) => next = format!("&continuation={token}"),
+            None => break,
+        }
+    }
+    assert_eq!((found.len(), found.last()), (35, Some(&file)));
+    let list = format!("/lake?restype=container&comp=list&prefix={top}/{below}/f");
+    let listed = blob("GET", &list).send(&server).is(200).text();
+    assert!(listed.contains(&format!("<Name>{file}</Name>")), "{listed}");
+    for refused in [
+        put(&format!("{target}-2"), "BlockBlob"),
+        blob("PUT", &format!("{target}-2?resource=file")),
+        rename(&file, &format!("{file}-2")),
+    ] {
+        let refused = refused.send(&server);
+        assert_eq!(
+            (refused.status, refused.header("x-ms-error-code")),
+            (400, Some("OutOfRangeInput"))
+        );
+    }
+    blob("DELETE", &target).send(&server).is(202);
+    rename(&format!("{top}/{below}"), "short")
+        .send(&server)
+        .is(201);
+    assert_eq!(names(&server, "recursive=true&directory=short"), [""; 0]);
+}
+
 #[test]
 fn paths_are_listed_in_pages() {
     let location = TempDir::new().unwrap();
