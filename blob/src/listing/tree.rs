@@ -20,6 +20,9 @@ use lazurite_engine::Snapshot;
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
+/// No segment has more characters: new paths have no more.
+const SEGMENT_CHARACTERS_MAX: usize = 1024;
+
 /// What a walk reads.
 #[derive(Clone, Copy)]
 pub(super) struct Tree<'a> {
@@ -145,7 +148,8 @@ impl<'a> TreeWalk<'a> {
 
     /// Lets those directories wait that are before this name, while what is below them is after it.
     fn wait_before(&mut self, path: &str, id: u128, name: &str) -> Result<()> {
-        let ends = name.char_indices().skip(1);
+        // The marker of a request may be longer than any name.
+        let ends = name.char_indices().skip(1).take(SEGMENT_CHARACTERS_MAX);
         for (end, _) in ends.filter(|(end, _)| name.as_bytes()[*end] < b'/') {
             if let Some(blob) = self.child(id, &name[..end])?.filter(Blob::is_directory) {
                 self.waiting

@@ -11,13 +11,9 @@ use crate::directory_cache::{Directory, Moves};
 use crate::error::{Error, Result};
 use crate::keys;
 use crate::keyspaces::Source;
-use crate::lease::Lease;
-use crate::model::{
-    Blob, BlobAddress, BlobHeaders, Container, Content, Encryption, Metadata, Written,
-};
+use crate::model::{Blob, BlobAddress, Container, Content, Encryption, Written};
 use crate::names;
 use crate::service::BlobService;
-use crate::tier::Tiering;
 use lazurite_engine::Transaction;
 use std::sync::Arc;
 
@@ -87,10 +83,6 @@ impl Path {
         self.parent
             .as_ref()
             .map_or(directory::ROOT, |parent| parent.id)
-    }
-
-    pub(crate) fn is_root(&self) -> bool {
-        directory::is_root(&self.stored_name)
     }
 
     /// The row that a write to the path changes first: its own, or that of the first directory that
@@ -319,30 +311,10 @@ pub(crate) fn new_directory(
     access: AccessControl,
 ) -> Blob {
     let scope = container.default_encryption_scope.clone();
+    let content = Content::Directory { id };
     Blob {
-        content: Content::Directory { id },
-        layers: Vec::new(),
-        staging: None,
-        etag: written.etag,
-        last_modified: written.last_modified,
-        created_at: written.last_modified,
-        length: 0,
-        headers: BlobHeaders::default(),
-        metadata: Metadata::new(),
-        tags: Vec::new(),
-        lease: Lease::default(),
-        tiering: Tiering::default(),
-        copy: None,
-        expires_at: None,
-        snapshot: None,
-        version: None,
-        deleted: None,
-        immutability: None,
-        legal_hold: false,
         encryption: scope.map_or(Encryption::None, Encryption::Scope),
-        replaced_at: None,
         access: Some(Box::new(access)),
-        encryption_context: None,
-        is_current: false,
+        ..Blob::empty(content, written.etag, written.last_modified)
     }
 }

@@ -32,7 +32,7 @@ impl BlobWrite<'_> {
         // The hosted service keeps no versions in a hierarchical namespace.
         self.policy.versioning = false;
         self.owner = caller.map(|caller| caller.id.clone());
-        if path.is_root() && self.current().is_none() {
+        if self.current().is_none() && directory::is_root(&self.name) {
             self.set_current(root_of(&self.container));
         }
         self.path = path;
