@@ -122,3 +122,23 @@ fn a_merge_below_a_directory_that_moves_to_another_container_leaves_nothing() {
     let body = store.get_blob(&second("d/log"), None, &Conditions::default());
     assert!(drain(body.unwrap().body, 1 << 20) == all);
 }
+
+#[test]
+fn a_row_that_an_operation_holds_is_swept_soon_and_is_no_failure() {
+    let store = lake();
+    store.put("d/f", b"1").unwrap();
+    let id = store.properties("d").unwrap().directory().unwrap();
+    let service = &store.service;
+    let key = keys::container(ACCOUNT, CONTAINER);
+    let home = service.keyspaces.container(&service.db, &key).unwrap().id;
+    store.delete_at("d", true).unwrap();
+    let row = keys::blob(home, &directory::stored_name(id, "f"));
+    let mut held = service.db.begin().unwrap();
+    held.lock([(&service.keyspaces.blobs, &row[..])]).unwrap();
+    let swept = store.at(at(9)).sweep(100).unwrap();
+    assert!(swept.failures.is_empty(), "{:?}", swept.failures);
+    assert_eq!(store.filed(), (0, 1));
+    drop(held);
+    store.at(at(11)).sweep(100).unwrap();
+    assert_eq!(store.filed(), (0, 0));
+}

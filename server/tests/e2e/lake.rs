@@ -299,6 +299,17 @@ fn errors_are_json_with_names_of_their_own_and_those_of_blobs_are_xml() {
         (missing.status, missing.element("Code").as_deref()),
         (404, Some("BlobNotFound"))
     );
+    // Clients of Data Lake Storage ask for properties and content by the Blob protocol.
+    let agent = |request: Request| request.header("User-Agent", "azsdk-python-storage-dfs/12.26.1");
+    for (accept, code) in [
+        ("application/xml", "BlobNotFound"),
+        ("application/json", "PathNotFound"),
+        ("*/*", "PathNotFound"),
+    ] {
+        let head = agent(blob("HEAD", "/lake/no")).header("Accept", accept);
+        let missing = head.send(&server);
+        assert_eq!(missing.header("x-ms-error-code"), Some(code), "{accept}");
+    }
     let full = blob("DELETE", "/lake/dir").send(&server);
     assert_eq!(full.element("Code").as_deref(), Some("DirectoryIsNotEmpty"));
     let head = blob("HEAD", "/lake/no?action=getStatus").send(&server);

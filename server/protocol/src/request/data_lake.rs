@@ -87,19 +87,19 @@ pub fn is_meant(method: &Method, query: &Query, headers: &RequestHeaders) -> boo
     let text = |name| headers.get_hashed(&name).map(text_of).unwrap_or_default();
     let is_of_client = || {
         let agent = text(USER_AGENT);
-        ["storage-dfs", "-file-datalake", "ABFS"]
+        // The last one is Hadoop's.
+        ["storage-dfs", "-file-datalake", "Azure Blob FS"]
             .iter()
             .any(|name| agent.contains(name))
     };
     let host = text(HOST);
     let label = host.split('.').nth(1).unwrap_or_default();
-    match &*text(ACCEPT) {
-        _ if label.eq_ignore_ascii_case("dfs") => true,
-        "application/json" => true,
-        // Clients of Data Lake Storage read properties and content by the Blob protocol.
-        "application/xml" => false,
-        _ => is_of_client(),
+    let accept = text(ACCEPT);
+    if label.eq_ignore_ascii_case("dfs") || accept.starts_with("application/json") {
+        return true;
     }
+    // Clients of Data Lake Storage read properties and content by the Blob protocol.
+    accept != "application/xml" && is_of_client()
 }
 
 /// The method that a request of Data Lake Storage means: `PATCH` for a `PUT` or `POST` with
@@ -203,7 +203,8 @@ mod tests {
             ("accept", "application/json"),
             ("user-agent", python),
             ("user-agent", javascript),
-            ("user-agent", "APN/1.0 Azure Blob FS/3.4 (ABFS)"),
+            ("accept", "application/json, application/octet-stream"),
+            ("user-agent", "APN/1.0 Azure Blob FS/3.5.0 (JavaJRE 17; x)"),
         ] {
             assert!(meant("DELETE", "/fs/f", &[headers]), "{headers:?}");
             assert!(!meant("PUT", "/fs/f", &[headers]), "{headers:?}");

@@ -151,6 +151,20 @@ mod tests {
     }
 
     #[test]
+    fn a_busy_store_and_a_missing_feature_are_no_faults_of_the_server() {
+        for (status, expected) in [
+            (500, true),
+            (507, true),
+            (501, false),
+            (503, false),
+            (409, false),
+        ] {
+            let status = StatusCode::from_u16(status).unwrap();
+            assert_eq!(is_fault(status), expected, "{status}");
+        }
+    }
+
+    #[test]
     fn errors_of_tables_have_the_metadata_that_the_request_accepts() {
         for (accept, level) in [
             ("application/json;odata=nometadata", "nometadata"),
