@@ -348,7 +348,7 @@ pub struct AccessControl {
     pub(crate) default_acl: Option<Acl>,
 }
 
-/// What a request says about the access control of a path that it creates.
+/// The access control that a request to create a path names.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NewAccess {
     /// `x-ms-owner`; `None` for the caller, who is [`SUPER_USER`] unless known by an id.
@@ -363,6 +363,26 @@ pub struct NewAccess {
     pub acl: Option<Vec<AclEntry>>,
 }
 
+impl NewAccess {
+    /// What of the request counts for a path that exists. A directory keeps its permissions: Hadoop
+    /// sends `x-ms-permissions` and `x-ms-umask` whenever it makes sure that a directory exists.
+    pub(crate) fn of_existing(&self, is_directory: bool) -> NewAccess {
+        match is_directory {
+            true => NewAccess {
+                permissions: None,
+                umask: None,
+                ..self.clone()
+            },
+            false => self.clone(),
+        }
+    }
+
+    /// Whether the request names rights: permissions, a umask or a list.
+    pub(crate) fn names_rights(&self) -> bool {
+        self.permissions.is_some() || self.umask.is_some() || self.acl.is_some()
+    }
+}
+
 /// A caller who is known by object ids: it owns what it makes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Caller {
@@ -372,6 +392,11 @@ pub struct Caller {
     pub id: String,
     /// The object ids of its groups.
     pub groups: Vec<String>,
+}
+
+/// Whether two object ids are those of one user or group. Nobody is the super user by an id.
+fn is_same_id(a: &str, b: &str) -> bool {
+    a.eq_ignore_ascii_case(b) && a != SUPER_USER
 }
 
 const TOO_LONG: Error = Error::InvalidInput {
@@ -526,6 +551,24 @@ impl AccessControl {
         entries.join(",")
     }
 
+    /// Whether the caller owns the path.
+    pub(crate) fn is_owned_by(&self, caller: &Caller) -> bool {
+        is_same_id(&self.owner, &caller.id)
+    }
+
+    /// Whether the caller, who owns the path, may set this owner and this group. Source: Access
+    /// control lists in Azure Data Lake Storage, "Changing the owning group".
+    pub(crate) fn may_belong_to(
+        &self,
+        caller: &Caller,
+        owner: Option<&String>,
+        group: Option<&String>,
+    ) -> bool {
+        let is_member = |group: &String| caller.groups.iter().any(|own| is_same_id(own, group));
+        let may_have = |group: &String| *group == self.group || is_member(group);
+        owner.is_none_or(|owner| *owner == self.owner) && group.is_none_or(may_have)
+    }
+
     /// Whether the caller has these rights. Source: Access control lists in Azure Data Lake Storage,
     /// "How permissions are evaluated".
     pub fn allows(&self, caller: &Caller, wanted: Rights) -> bool {
@@ -533,9 +576,8 @@ impl AccessControl {
         if caller.has_all_rights {
             return true;
         }
-        // Nobody is the super user by an id.
-        let is = |a: &str, b: &str| a.eq_ignore_ascii_case(b) && a != SUPER_USER;
-        if is(&caller.id, &self.owner) {
+        let is = is_same_id;
+        if self.is_owned_by(caller) {
             return self.acl.owner.include(wanted);
         }
         if let Some((_, rights)) = self.acl.users.iter().find(|(id, _)| is(id, &caller.id)) {

@@ -244,31 +244,15 @@ fn read_content(input: &mut Reader<'_>) -> Option<Content> {
 /// Decodes the record of a blob. `home` is the id of the container that it is filed under.
 pub(crate) fn decode_blob(value: &[u8], home: u128) -> Result<Blob> {
     decode(value, "blob", 2..=2, |_, input| {
+        let content = read_content(input)?;
+        let (etag, last_modified) = (ETag(input.u64()?), input.time()?);
         let mut blob = Blob {
-            content: read_content(input)?,
-            etag: ETag(input.u64()?),
-            last_modified: input.time()?,
             created_at: input.time()?,
             length: input.varint()?,
             headers: input.headers()?,
             metadata: input.metadata()?,
             layers: input.layers(home)?,
-            staging: None,
-            tags: Vec::new(),
-            lease: Lease::default(),
-            tiering: Tiering::default(),
-            copy: None,
-            expires_at: None,
-            snapshot: None,
-            version: None,
-            deleted: None,
-            immutability: None,
-            legal_hold: false,
-            encryption: Encryption::None,
-            replaced_at: None,
-            access: None,
-            encryption_context: None,
-            is_current: false,
+            ..Blob::empty(content, etag, last_modified)
         };
         input.extras(|number, input| blob_extra(&mut blob, number, input))?;
         Some(blob)

@@ -73,6 +73,53 @@ pub enum LeaseAction {
     Break(Option<u32>),
 }
 
+/// What a write to a file does with its lease, in the same step: `x-ms-lease-action` of Path -
+/// Update. A write that fails leaves the lease as it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LeaseSteps {
+    /// The lease that is acquired before the write: its length and its id.
+    pub acquire: Option<(LeaseDuration, Guid)>,
+    /// What happens to the lease after the write.
+    pub after: AfterWrite,
+}
+
+/// What happens to the lease of a file after a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AfterWrite {
+    /// It stays as it is.
+    #[default]
+    Keep,
+    /// The lease with this id is renewed.
+    Renew(Guid),
+    /// The lease with this id is released.
+    Release(Guid),
+}
+
+impl LeaseSteps {
+    /// The steps of most writes.
+    pub const NONE: LeaseSteps = LeaseSteps {
+        acquire: None,
+        after: AfterWrite::Keep,
+    };
+
+    /// Acquires the lease that the write is made under. Errors: those of leases.
+    pub(crate) fn before(&self, lease: &mut Lease, now: SystemTime) -> Result<()> {
+        if let Some((duration, id)) = self.acquire {
+            lease.acquire(duration, Some(id), now, || id)?;
+        }
+        Ok(())
+    }
+
+    /// Renews or releases the lease after the write. Errors: those of leases.
+    pub(crate) fn after(&self, lease: &mut Lease, now: SystemTime) -> Result<()> {
+        match self.after {
+            AfterWrite::Keep => Ok(()),
+            AfterWrite::Renew(id) => lease.renew(id, now).map(drop),
+            AfterWrite::Release(id) => lease.release(id).map(drop),
+        }
+    }
+}
+
 /// The outcome of a lease operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseOutcome {

@@ -67,7 +67,9 @@ pub use etag::ETag;
 pub use guid::Guid;
 pub use lazurite_base::policies::StoredPolicy;
 pub use lazurite_engine::Ticket;
-pub use lease::{Lease, LeaseAction, LeaseDuration, LeaseOutcome, LeaseState};
+pub use lease::{
+    AfterWrite, Lease, LeaseAction, LeaseDuration, LeaseOutcome, LeaseState, LeaseSteps,
+};
 pub use listing::{
     BlobEntry, ListBlobs, ListBlobsPage, ListContainers, ListContainersPage, ListPaths, ListedBlob,
     PAGE_ENTRIES_MAX, PathKind,

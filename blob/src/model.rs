@@ -240,6 +240,36 @@ pub struct Blob {
 pub type Tags = Vec<(String, String)>;
 
 impl Blob {
+    /// A blob made at this time, with nothing but its content. All others begin as this one.
+    pub(crate) fn empty(content: Content, etag: ETag, last_modified: SystemTime) -> Blob {
+        Blob {
+            layers: Vec::new(),
+            content,
+            staging: None,
+            etag,
+            last_modified,
+            created_at: last_modified,
+            length: 0,
+            headers: BlobHeaders::default(),
+            metadata: Metadata::new(),
+            tags: Tags::new(),
+            lease: Lease::default(),
+            tiering: Tiering::default(),
+            copy: None,
+            expires_at: None,
+            snapshot: None,
+            version: None,
+            deleted: None,
+            immutability: None,
+            legal_hold: false,
+            encryption: Encryption::None,
+            replaced_at: None,
+            access: None,
+            encryption_context: None,
+            is_current: false,
+        }
+    }
+
     /// The kind of blob.
     pub fn blob_type(&self) -> BlobType {
         match self.content {

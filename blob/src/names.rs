@@ -10,6 +10,10 @@ const BLOB_NAME_SEGMENTS_MAX: usize = 254;
 /// Maximum number of parts of a path in a hierarchical container. Source: Naming and referencing
 /// containers, blobs, and metadata, "Blob names".
 const PATH_SEGMENTS_MAX: usize = 63;
+/// Maximum number of parts of a path that a look-up follows. A rename of a directory can make the
+/// paths below it longer than new paths may be; those with more parts are reached by renaming a
+/// directory above them.
+const FOUND_SEGMENTS_MAX: usize = 1024;
 /// Valid names of containers that break the rule for other names.
 const SPECIAL_CONTAINERS: [&str; 4] = ["$root", "$web", "$logs", "$blobchangefeed"];
 
@@ -68,9 +72,7 @@ pub(crate) fn blob_name(name: &str) -> Result<Cow<'_, str>> {
         });
     }
     let name = slashes(name);
-    if name.chars().any(char::is_control) || has_dot_segment(&name) {
-        return Err(Error::InvalidUri);
-    }
+    check_characters(&name)?;
     if name.split('/').count() > BLOB_NAME_SEGMENTS_MAX {
         return Err(Error::OutOfRangeInput {
             reason: "a blob's name has at most 254 segments",
@@ -79,9 +81,17 @@ pub(crate) fn blob_name(name: &str) -> Result<Cow<'_, str>> {
     Ok(name)
 }
 
+/// Fails for characters and segments that no name has.
+fn check_characters(name: &str) -> Result<()> {
+    match name.chars().any(char::is_control) || has_dot_segment(name) {
+        true => Err(Error::InvalidUri),
+        false => Ok(()),
+    }
+}
+
 /// The segments of a path in a hierarchical container, whose backslashes are slashes already; none
-/// for the root. Slashes at the start, at the end and beside one another count as one. Errors: why
-/// a path cannot have that name.
+/// for the root. Slashes at the start, at the end and beside one another count as one. The path may
+/// be longer than that of a new file: see [`too_long`]. Errors: why no path has that name.
 pub(crate) fn path_segments(name: &str) -> Result<Vec<&str>> {
     let segments: Vec<&str> = name
         .split('/')
@@ -90,13 +100,24 @@ pub(crate) fn path_segments(name: &str) -> Result<Vec<&str>> {
     if segments.is_empty() {
         return Ok(segments);
     }
-    blob_name(name)?;
-    if segments.len() > PATH_SEGMENTS_MAX {
+    check_characters(name)?;
+    if segments.len() > FOUND_SEGMENTS_MAX {
         return Err(Error::OutOfRangeInput {
-            reason: "a path has at most 63 segments",
+            reason: "a path is looked up by at most 1024 segments",
         });
     }
     Ok(segments)
+}
+
+/// Why no new path may have these segments; `None` if one may. The limits hold for paths that are
+/// made, and for the destinations of renames.
+pub(crate) fn too_long(segments: &[&str]) -> Option<&'static str> {
+    let units = |segment: &&str| segment.encode_utf16().count() + 1;
+    // There is one slash less than there are segments.
+    if segments.iter().map(units).sum::<usize>() > BLOB_NAME_UNITS_MAX + 1 {
+        return Some("a path has at most 1024 characters");
+    }
+    (segments.len() > PATH_SEGMENTS_MAX).then_some("a path has at most 63 segments")
 }
 
 /// Replaces backslashes with slashes, as in the names of stored blobs.

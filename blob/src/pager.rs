@@ -86,6 +86,11 @@ pub(crate) enum Marker {
 }
 
 impl Marker {
+    /// The marker of the first page of names.
+    pub(crate) fn start() -> String {
+        Marker::Name(String::new(), None).text()
+    }
+
     fn text(&self) -> String {
         match self {
             Marker::Name(name, None) => format!("n!{}", URL_SAFE_NO_PAD.encode(name)),

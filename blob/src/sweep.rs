@@ -25,6 +25,8 @@ use std::time::{Duration, SystemTime};
 
 /// How long work that cannot be done yet is put off.
 const LATER: Duration = Duration::from_secs(24 * 60 * 60);
+/// Time after which work is tried again whose rows another operation held.
+const SOON: Duration = Duration::from_secs(1);
 /// A step of a purge ends once it has deleted this many rows.
 const PURGED_ROWS: usize = 500;
 
@@ -85,13 +87,19 @@ impl BlobService {
                         // If the store takes no writes, this write fails too and ends the sweep.
                         let mut transaction = self.db.begin_deletion()?;
                         let batch = transaction.batch();
-                        let later = SnapshotTime::at(self.now() + LATER);
+                        // An operation that holds a row is no failure.
+                        let is_held =
+                            matches!(error, Error::Engine(lazurite_engine::Error::Conflict));
+                        let delay = if is_held { SOON } else { LATER };
+                        let later = SnapshotTime::at(self.now() + delay);
                         batch.delete(&self.keyspaces.timers, &key);
                         let again = keys::timer(later, timer, &subject);
                         batch.put(&self.keyspaces.timers, &again, &container_key);
                         commit_swept(transaction)?;
                         let subject = subject.escape_ascii();
-                        failures.push(format!("{timer:?} of {subject}: {error}"));
+                        if !is_held {
+                            failures.push(format!("{timer:?} of {subject}: {error}"));
+                        }
                     }
                     steps += 1;
                 }

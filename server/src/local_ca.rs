@@ -29,12 +29,14 @@ const CERTIFICATE_LIFE: Duration = Duration::days(397);
 /// How long before its creation a certificate is already valid, for clients with a slow clock.
 const GRACE: Duration = Duration::days(1);
 /// The names for this machine, as used on it and in containers.
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 10] = [
     "localhost",
     "*.localhost",
     "*.blob.localhost",
     "*.queue.localhost",
     "*.table.localhost",
+    "*.dfs.localhost",
+    "*.web.localhost",
     "host.docker.internal",
     "azurite",
     "lazurite",
@@ -350,6 +352,7 @@ mod tests {
                 "devstoreaccount1.blob.localhost",
                 "devstoreaccount1.localhost",
                 "devstoreaccount1-secondary.table.localhost",
+                "devstoreaccount1.dfs.localhost",
                 "mixed.localhost",
                 "host.docker.internal",
                 "storage.example",

@@ -13,13 +13,14 @@ use crate::codec;
 use crate::error::{Error, Result, corrupt_record};
 use crate::keys;
 use crate::keyspaces::Keyspaces;
-use crate::model::{Blob, Container};
+use crate::model::{Blob, BlobAddress, Container};
 use crate::names;
 use crate::pager::{Marker, Pager};
 use crate::service::BlobService;
 use entries::{Entries, Position, Step};
 use lazurite_engine::{Direction, KeyRange, Keyspace, Snapshot};
 use std::time::SystemTime;
+pub(crate) use tree::check_listable;
 use tree::{Shown, Tree, TreeWalk};
 use walk::Walk;
 
@@ -66,6 +67,24 @@ pub struct ListBlobsPage {
     pub next_marker: Option<String>,
     /// Rows of the store that were read: the cost of the page.
     pub rows_examined: u64,
+}
+
+/// What [`BlobService::visit_paths`] comes to.
+pub(crate) enum Visited<'a> {
+    /// A file or directory, with its path.
+    Path(&'a str, &'a Blob),
+    /// A directory that the caller may not list, by its path with a slash at the end.
+    Unlisted(&'a str),
+}
+
+/// How [`BlobService::visit_paths`] goes on.
+pub(crate) enum Next {
+    /// To the next path.
+    On,
+    /// To the next path; the visited directory was changed, and has this record now.
+    Below(Box<Blob>),
+    /// Nowhere.
+    Stop,
 }
 
 impl ListContainers {
@@ -211,6 +230,7 @@ impl BlobService {
             only: request.only,
             only_deleted: request.only_deleted,
             caller,
+            goes_on: false,
         };
         self.walk_tree((snapshot, container), request, shown, base, prefix)
     }
@@ -252,8 +272,83 @@ impl BlobService {
             only: None,
             only_deleted: false,
             caller,
+            goes_on: false,
         };
         self.walk_tree((&snapshot, &container), &list, shown, base, "")
+    }
+
+    /// Visits what is below a directory, in byte order of paths, as of one snapshot: from `marker`
+    /// on, at most `paths_max` paths, and a bounded number of rows. Directories that the caller may
+    /// not list are visited as [`Visited::Unlisted`] instead of what is in them. Returns the marker
+    /// of the next visits; `None` at the end. Errors: as [`BlobService::list_paths`], and those of
+    /// `visit`.
+    pub(crate) fn visit_paths(
+        &self,
+        address: &BlobAddress<'_>,
+        marker: Option<&str>,
+        paths_max: u32,
+        visit: &mut dyn FnMut(Visited<'_>) -> Result<Next>,
+    ) -> Result<Option<String>> {
+        let mut page = Pager::new(Some(paths_max), paths_max, ROWS_MAX)?;
+        let snapshot = self.db.snapshot();
+        let key = keys::container(address.account, address.container);
+        let container = self.keyspaces.container(&snapshot, &key)?;
+        let directory = names::slashes(address.blob);
+        let base = self.find_directory(&snapshot, &container, &directory, address.caller)?;
+        let list = ListBlobs {
+            marker: marker.map(str::to_string),
+            ..ListBlobs::default()
+        };
+        let shown = Shown {
+            recursive: true,
+            grouped: false,
+            only: None,
+            only_deleted: false,
+            caller: address.caller,
+            goes_on: true,
+        };
+        let tree = self.tree(&snapshot, &container);
+        let mut walk = TreeWalk::new(tree, &list, shown, (base.0, &base.1), "")?;
+        list.seek_start(&mut walk)?;
+        loop {
+            let next = walk.next()?;
+            for directory in std::mem::take(&mut walk.unlisted) {
+                if let Next::Stop = visit(Visited::Unlisted(&directory))? {
+                    return Ok(None);
+                }
+            }
+            let Some(((name, moment), step)) = next else {
+                return Ok(None);
+            };
+            page.rows_examined = walk.rows_examined();
+            let marker = || Marker::Name(name.clone(), moment);
+            if page.is_cut_short(marker) {
+                return Ok(page.next_marker);
+            }
+            let Step::Entry(BlobEntry::Blob(listed)) = step else {
+                continue;
+            };
+            let Some(blob) = listed.blob else {
+                continue;
+            };
+            if !page.push((), 0, marker) {
+                return Ok(page.next_marker);
+            }
+            match visit(Visited::Path(&name, &blob))? {
+                Next::On => {}
+                Next::Below(directory) => walk.enters_as(&name, *directory),
+                Next::Stop => return Ok(None),
+            }
+        }
+    }
+
+    fn tree<'s>(&'s self, snapshot: &'s Snapshot, container: &Container) -> Tree<'s> {
+        Tree {
+            snapshot,
+            keyspaces: &self.keyspaces,
+            container_id: container.id,
+            now: self.now(),
+        }
     }
 
     fn walk_tree(
@@ -264,12 +359,7 @@ impl BlobService {
         (base, directory): (String, Blob),
         prefix: &str,
     ) -> Result<ListBlobsPage> {
-        let tree = Tree {
-            snapshot,
-            keyspaces: &self.keyspaces,
-            container_id: container.id,
-            now: self.now(),
-        };
+        let tree = self.tree(snapshot, container);
         let rows = ListBlobs {
             // To find what was deleted below a directory, the walk reads the directories.
             only_deleted: request.only_deleted && !shown.recursive,

@@ -8,7 +8,7 @@
 
 use crate::access::{Caller, Rights};
 use crate::directory::{ROOT, segment, stored_name};
-use crate::error::{Result, corrupt_record};
+use crate::error::{Error, Result, corrupt_record};
 use crate::keys;
 use crate::keyspaces::Keyspaces;
 use crate::listing::entries::{Entries, Position, Step};
@@ -19,6 +19,9 @@ use crate::operations::check_access;
 use lazurite_engine::Snapshot;
 use std::collections::BTreeMap;
 use std::time::SystemTime;
+
+/// No segment has more characters: new paths have no more.
+const SEGMENT_CHARACTERS_MAX: usize = 1024;
 
 /// What a walk reads.
 #[derive(Clone, Copy)]
@@ -42,6 +45,9 @@ pub(super) struct Shown<'a> {
     pub(super) only_deleted: bool,
     /// Whose rights on directories are checked.
     pub(super) caller: Option<&'a Caller>,
+    /// Whether the walk goes on beside a directory that the caller may not list: see
+    /// [`TreeWalk::unlisted`]. Otherwise such a directory ends it.
+    pub(super) goes_on: bool,
 }
 
 /// A walk below one directory.
@@ -55,6 +61,9 @@ pub(super) struct TreeWalk<'a> {
     open: Vec<OpenDirectory<'a>>,
     /// Directories that were passed and not opened, by their path with a slash at the end.
     waiting: BTreeMap<String, Blob>,
+    /// Directories that the walk came to and passed over, because the caller may not list them, by
+    /// their path with a slash at the end. The owner of the walk takes them.
+    pub(super) unlisted: Vec<String>,
     /// Rows that closed walks have examined.
     rows_examined: u64,
 }
@@ -84,19 +93,30 @@ impl<'a> TreeWalk<'a> {
             base: base.clone(),
             open: Vec::new(),
             waiting: BTreeMap::new(),
+            unlisted: Vec::new(),
             rows_examined: 0,
         };
         walk.enter(base, directory, prefix)?;
         Ok(walk)
     }
 
-    /// Opens a directory, for names that begin with `prefix`.
-    fn enter(&mut self, path: String, directory: &Blob, prefix: &str) -> Result<()> {
-        check_access(
-            directory,
-            self.shown.caller,
-            Rights::READ.and(Rights::EXECUTE),
-        )?;
+    /// What is below a directory at this path is walked as this record of the directory says: it was
+    /// changed since the walk began.
+    pub(super) fn enters_as(&mut self, path: &str, directory: Blob) {
+        if let Some(waiting) = self.waiting.get_mut(&format!("{path}/")) {
+            *waiting = directory;
+        }
+    }
+
+    /// Opens a directory, for names that begin with `prefix`. Returns whether it is open.
+    fn enter(&mut self, path: String, directory: &Blob, prefix: &str) -> Result<bool> {
+        match check_listable(directory, self.shown.caller) {
+            Err(Error::AuthorizationPermissionMismatch) if self.shown.goes_on => {
+                self.unlisted.push(path);
+                return Ok(false);
+            }
+            checked => checked?,
+        }
         let id = directory.directory().ok_or_else(corrupt_record)?;
         let Tree {
             snapshot,
@@ -112,7 +132,7 @@ impl<'a> TreeWalk<'a> {
             walk,
             next: None,
         });
-        Ok(())
+        Ok(true)
     }
 
     fn child(&self, directory: u128, segment: &str) -> Result<Option<Blob>> {
@@ -128,7 +148,8 @@ impl<'a> TreeWalk<'a> {
 
     /// Lets those directories wait that are before this name, while what is below them is after it.
     fn wait_before(&mut self, path: &str, id: u128, name: &str) -> Result<()> {
-        let ends = name.char_indices().skip(1);
+        // The marker of a request may be longer than any name.
+        let ends = name.char_indices().skip(1).take(SEGMENT_CHARACTERS_MAX);
         for (end, _) in ends.filter(|(end, _)| name.as_bytes()[*end] < b'/') {
             if let Some(blob) = self.child(id, &name[..end])?.filter(Blob::is_directory) {
                 self.waiting
@@ -159,6 +180,11 @@ impl<'a> TreeWalk<'a> {
         }
         Some(BlobEntry::Blob(listed))
     }
+}
+
+/// Fails unless the caller may list what is in a directory.
+pub(crate) fn check_listable(directory: &Blob, caller: Option<&Caller>) -> Result<()> {
+    check_access(directory, caller, Rights::READ.and(Rights::EXECUTE))
 }
 
 impl OpenDirectory<'_> {
@@ -204,9 +230,11 @@ impl Entries for TreeWalk<'_> {
                 break;
             }
             self.wait_before(&path, id, name)?;
-            match self.child(id, name)?.filter(Blob::is_directory) {
-                Some(directory) => self.enter(format!("{path}{name}/"), &directory, "")?,
-                None => break,
+            let Some(directory) = self.child(id, name)?.filter(Blob::is_directory) else {
+                break;
+            };
+            if !self.enter(format!("{path}{name}/"), &directory, "")? {
+                break;
             }
             rest = below;
         }

@@ -1,12 +1,13 @@
 //! Access control of paths: owner, group and rights of one path, or of all paths below a directory.
 
-use crate::access::{AccessControl, AclChange, Caller};
+use crate::access::AclChange;
 use crate::conditions::{Conditions, WriteKind};
 use crate::error::{Error, Result};
-use crate::listing::{BlobEntry, ListPaths};
-use crate::model::{BlobAddress, Written};
+use crate::listing::{Next, Visited, check_listable};
+use crate::model::{Blob, BlobAddress, Written};
 use crate::operations::path::Purpose;
 use crate::operations::permit::Action;
+use crate::pager::Marker;
 use crate::service::BlobService;
 use lazurite_engine::Ticket;
 
@@ -20,7 +21,8 @@ pub struct AccessOutcome {
     pub directories: u64,
     /// Files that were changed.
     pub files: u64,
-    /// Paths that were not changed, each with whether it is a directory, and the reason.
+    /// Paths that were not changed, and directories whose content was not: each with whether it is
+    /// a directory, and the reason.
     pub failed: Vec<(String, bool, String)>,
     /// The continuation of the next page; `None` on the last.
     pub next_marker: Option<String>,
@@ -39,6 +41,19 @@ impl BlobService {
         change: Option<&AclChange>,
         conditions: &Conditions,
     ) -> Result<(Written, Ticket)> {
+        let (blob, ticket) = self.set_access(address, owner, group, change, conditions)?;
+        Ok((blob.written(), ticket))
+    }
+
+    /// Like [`BlobService::set_access_control`]. Returns the record after the change.
+    fn set_access(
+        &self,
+        address: &BlobAddress<'_>,
+        owner: Option<String>,
+        group: Option<String>,
+        change: Option<&AclChange>,
+        conditions: &Conditions,
+    ) -> Result<(Blob, Ticket)> {
         let condition = conditions.for_write()?;
         let mut write = self.begin_path_write(address, Purpose::SetAccess)?;
         write.check_hierarchical()?;
@@ -46,7 +61,11 @@ impl BlobService {
         let mut blob = write.existing()?;
         let is_directory = blob.is_directory();
         if let Some(access) = &mut blob.access {
-            check_new_owner(access, address.caller, owner.as_ref(), group.as_ref())?;
+            let caller = address.caller.filter(|caller| !caller.has_all_rights);
+            let may_set = |caller| access.may_belong_to(caller, owner.as_ref(), group.as_ref());
+            if !caller.is_none_or(may_set) {
+                return Err(Error::AuthorizationPermissionMismatch);
+            }
             access.owner = owner.unwrap_or_else(|| access.owner.clone());
             access.group = group.unwrap_or_else(|| access.group.clone());
             if let Some(change) = change {
@@ -54,15 +73,16 @@ impl BlobService {
             }
         }
         let permit = write.permit_current(Action::Set)?;
-        let written = write.touch(&mut blob);
+        write.touch(&mut blob);
         write.put(&permit, &blob);
-        Ok((written, write.commit()?))
+        Ok((blob, write.commit()?))
     }
 
     /// Changes the entries of a directory and of everything below it, or of one file: one page of
     /// at most `max_records` paths, each of them on its own. `continuation` is the `next_marker` of
-    /// the page before. A path that cannot be changed is reported; unless `goes_on`, it ends the
-    /// page, and the work. The ticket covers all paths of the page. Errors: as
+    /// the page before. A path that cannot be changed is reported, and so is a directory that the
+    /// caller may not list after the change. Unless `goes_on`, the first of them ends the page, and
+    /// the work. The ticket covers all paths of the page. Errors: as
     /// [`BlobService::set_access_control`] for the path itself; `OutOfRangeQueryParameterValue`.
     pub fn set_access_control_recursive(
         &self,
@@ -72,89 +92,126 @@ impl BlobService {
         continuation: Option<&str>,
         goes_on: bool,
     ) -> Result<(AccessOutcome, Option<Ticket>)> {
-        let mut outcome = AccessOutcome::default();
-        let mut ticket = None;
+        let mut work = RecursiveChange {
+            service: self,
+            address,
+            change,
+            for_files: change.for_file(),
+            goes_on,
+            outcome: AccessOutcome::default(),
+            ticket: None,
+        };
         let mut left = max_records.min(RECORDS_MAX);
         let continuation = continuation.filter(|marker| !marker.is_empty());
-        let found = self.get_blob_properties(address, &Conditions::default())?;
-        if continuation.is_none() {
-            let none = Conditions::default();
-            ticket = Some(
-                self.set_access_control(address, None, None, Some(change), &none)?
-                    .1,
-            );
-            outcome.count(found.is_directory());
-            left = left.saturating_sub(1);
-        }
-        if !found.is_directory() {
-            return Ok((outcome, ticket));
-        }
-        let page = self.list_paths(
-            address.account,
-            address.container,
-            &ListPaths {
-                directory: address.blob.to_string(),
-                recursive: true,
-                marker: continuation.map(str::to_string),
-                max_results: Some(left.max(1)),
-                // A directory that the caller may not list ends the page, and is not named.
-                caller: address.caller.cloned(),
-                ..ListPaths::default()
-            },
-        )?;
-        outcome.next_marker = page.next_marker;
-        for entry in page.entries {
-            let BlobEntry::Blob(listed) = entry else {
-                continue;
-            };
-            let is_directory = listed.blob.is_some_and(|blob| blob.is_directory());
-            let path = BlobAddress {
-                blob: &listed.name,
-                ..*address
-            };
-            // Lists of a file have no default entries: for files, those of the change do not count.
-            let change = match is_directory {
-                true => change.clone(),
-                false => change.for_file(),
-            };
-            match self.set_access_control(&path, None, None, Some(&change), &Conditions::default())
-            {
-                Ok((_, later)) => {
-                    ticket = Some(later);
-                    outcome.count(is_directory);
-                }
-                Err(Error::BlobNotFound) => {}
-                Err(error @ (Error::Engine(_) | Error::InternalError { .. })) => return Err(error),
-                Err(error) => {
-                    let reason = error.to_string();
-                    outcome.failed.push((listed.name, is_directory, reason));
-                    if !goes_on {
-                        outcome.next_marker = None;
-                        return Ok((outcome, ticket));
-                    }
-                }
+        let is_directory = match continuation {
+            None => {
+                left = left.saturating_sub(1);
+                work.change_first()?
             }
+            Some(_) => {
+                let found = self.get_blob_properties(address, &Conditions::default())?;
+                found.is_directory()
+            }
+        };
+        if is_directory && left == 0 {
+            work.outcome.next_marker = Some(Marker::start());
+        } else if is_directory {
+            let visit = &mut |visited: Visited<'_>| work.visit(visited);
+            let next = self.visit_paths(address, continuation, left, visit)?;
+            work.outcome.next_marker = next;
         }
-        Ok((outcome, ticket))
+        Ok((work.outcome, work.ticket))
     }
 }
 
-/// Fails unless the caller may set this owner and this group. Source: Access control lists in Azure
-/// Data Lake Storage, "Changing the owning group".
-fn check_new_owner(
-    access: &AccessControl,
-    caller: Option<&Caller>,
-    owner: Option<&String>,
-    group: Option<&String>,
-) -> Result<()> {
-    let Some(caller) = caller.filter(|caller| !caller.has_all_rights) else {
-        return Ok(());
-    };
-    let keeps_owner = owner.is_none_or(|owner| *owner == access.owner);
-    let may_have = |group: &String| *group == access.group || caller.groups.contains(group);
-    match keeps_owner && group.is_none_or(may_have) {
-        true => Ok(()),
-        false => Err(Error::AuthorizationPermissionMismatch),
+/// A recursive change of access control under way.
+struct RecursiveChange<'a> {
+    service: &'a BlobService,
+    /// The path where it begins.
+    address: &'a BlobAddress<'a>,
+    change: &'a AclChange,
+    /// The change for files, whose lists have no default entries.
+    for_files: AclChange,
+    goes_on: bool,
+    outcome: AccessOutcome,
+    /// Covers all changes so far.
+    ticket: Option<Ticket>,
+}
+
+impl RecursiveChange<'_> {
+    /// Changes the path where the change begins. Returns whether it is a directory.
+    fn change_first(&mut self) -> Result<bool> {
+        let (change, none) = (Some(self.change), Conditions::default());
+        let set = self
+            .service
+            .set_access(self.address, None, None, change, &none);
+        let (blob, ticket) = set?;
+        self.ticket = Some(ticket);
+        self.outcome.count(blob.is_directory());
+        Ok(blob.is_directory())
+    }
+
+    fn visit(&mut self, visited: Visited<'_>) -> Result<Next> {
+        match visited {
+            Visited::Path(path, blob) => self.change(path, blob),
+            Visited::Unlisted(directory) => {
+                let reason =
+                    "The caller may not list the directory: what is in it was not changed.";
+                let path = match directory.trim_end_matches('/') {
+                    "" => "/",
+                    path => path,
+                };
+                Ok(self.fail(path, true, reason.to_string()))
+            }
+        }
+    }
+
+    /// Changes one path. `before` is its record when the page began.
+    fn change(&mut self, path: &str, before: &Blob) -> Result<Next> {
+        let is_directory = before.is_directory();
+        let change = match is_directory {
+            true => self.change,
+            false => &self.for_files,
+        };
+        let address = BlobAddress {
+            blob: path,
+            ..*self.address
+        };
+        let none = Conditions::default();
+        match self
+            .service
+            .set_access(&address, None, None, Some(change), &none)
+        {
+            Ok((blob, ticket)) => {
+                self.ticket = Some(ticket);
+                self.outcome.count(is_directory);
+                Ok(match is_directory {
+                    true => Next::Below(Box::new(blob)),
+                    false => Next::On,
+                })
+            }
+            // It was removed or renamed meanwhile.
+            Err(Error::BlobNotFound) => Ok(Next::On),
+            Err(error @ (Error::Engine(_) | Error::InternalError { .. })) => Err(error),
+            // Reported once: when the walk comes to what is in it.
+            Err(_)
+                if self.goes_on
+                    && is_directory
+                    && check_listable(before, address.caller).is_err() =>
+            {
+                Ok(Next::On)
+            }
+            Err(error) => Ok(self.fail(path, is_directory, error.to_string())),
+        }
+    }
+
+    fn fail(&mut self, path: &str, is_directory: bool, reason: String) -> Next {
+        let failed = &mut self.outcome.failed;
+        failed.push((path.to_string(), is_directory, reason));
+        match self.goes_on {
+            true => Next::On,
+            false => Next::Stop,
+        }
     }
 }
 

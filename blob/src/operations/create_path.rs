@@ -10,6 +10,7 @@ use crate::model::{Blob, BlobAddress, BlobHeaders, Content, Encryption, Metadata
 use crate::operations::Expiry;
 use crate::operations::new_blob::{BlobSettings, NewBlob};
 use crate::operations::path::{Purpose, new_directory};
+use crate::operations::path_write::check_owner;
 use crate::operations::permit::Action;
 use crate::operations::write::{BlobWrite, RetireReason};
 use crate::service::BlobService;
@@ -24,8 +25,12 @@ pub struct CreatePath {
     pub headers: BlobHeaders,
     /// Metadata of the path: `x-ms-properties`.
     pub metadata: Metadata,
-    /// Owner, group and rights of a new path. A path that is there keeps its own.
+    /// Owner, group and rights of the path. A path that exists keeps those that the request does
+    /// not name.
     pub access: NewAccess,
+    /// Whether the credentials cover a change of the rights of a path that exists: a SAS needs the
+    /// letter `p`.
+    pub may_set_rights: bool,
     /// The lease that the path has from the start: its id and its length.
     pub lease: Option<(Guid, LeaseDuration)>,
     /// When the file expires.
@@ -57,7 +62,10 @@ impl BlobService {
         if write.current().is_some() && write.is_directory() != is_directory {
             return Err(Error::PathConflict);
         }
-        let access = write.access_of(is_directory, &request.access, address.caller)?;
+        let access = match write.current() {
+            Some(current) => write.access_again(current, &request, address.caller)?,
+            None => write.access_of_new(is_directory, &request.access, address.caller)?,
+        };
         let (lease, expiry) = (request.lease, request.expiry);
         let mut blob = match request.kind {
             PathKind::Directory if expiry.is_some() => {
@@ -94,30 +102,57 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// The access control of a path that is made. A path that is there keeps its own: to write to it
-    /// is no right to own it.
-    fn access_of(
+    /// The access control of a path that does not exist yet. Error:
+    /// `AuthorizationPermissionMismatch` for an owner or a group that the caller may not set.
+    fn access_of_new(
         &self,
         is_directory: bool,
         new: &NewAccess,
         caller: Option<&Caller>,
     ) -> Result<Option<Box<AccessControl>>> {
-        if let Some(blob) = self.current() {
-            return Ok(blob.access.clone());
-        }
         let unasked = NewAccess {
+            owner: None,
             group: None,
             ..new.clone()
         };
         if let (Some(caller), Some(own)) = (caller, self.new_access(is_directory, &unasked)?) {
-            let is_own = new.owner.as_ref().is_none_or(|owner| *owner == caller.id);
-            let may_have = |group: &String| *group == own.group || caller.groups.contains(group);
-            let may = is_own && new.group.as_ref().is_none_or(may_have);
-            if !caller.has_all_rights && !may {
-                return Err(Error::AuthorizationPermissionMismatch);
-            }
+            check_new_owner(&own, caller, new)?;
         }
         self.new_access(is_directory, new)
+    }
+
+    /// The access control of a path that exists and is written again. It keeps its owner and its
+    /// group unless the request names others. If the request names rights, they replace the rights
+    /// as for a new path. Error: `AuthorizationPermissionMismatch` unless the caller may set them,
+    /// which a right to write does not include.
+    fn access_again(
+        &self,
+        current: &Blob,
+        request: &CreatePath,
+        caller: Option<&Caller>,
+    ) -> Result<Option<Box<AccessControl>>> {
+        let is_directory = current.is_directory();
+        let new = &request.access.of_existing(is_directory);
+        let (Some(access), true) = (&current.access, *new != NewAccess::default()) else {
+            return Ok(current.access.clone());
+        };
+        if new.names_rights() && !request.may_set_rights {
+            return Err(Error::AuthorizationPermissionMismatch);
+        }
+        if let Some(caller) = caller.filter(|caller| !caller.has_all_rights) {
+            check_owner(current, caller)?;
+            check_new_owner(access, caller, new)?;
+        }
+        let mut again = access.clone();
+        if new.names_rights() {
+            again = self.new_access(is_directory, new)?.unwrap_or(again);
+        }
+        if new.permissions.is_none() {
+            again.sticky = access.sticky;
+        }
+        again.owner = new.owner.clone().unwrap_or_else(|| access.owner.clone());
+        again.group = new.group.clone().unwrap_or_else(|| access.group.clone());
+        Ok(Some(again))
     }
 
     fn made_directory(&self, request: CreatePath, access: Option<Box<AccessControl>>) -> Blob {
@@ -160,5 +195,15 @@ impl BlobWrite<'_> {
             encryption_context: request.encryption_context,
             ..blob
         })
+    }
+}
+
+/// Fails unless the caller may give a path with this access control the owner and the group of the
+/// request.
+fn check_new_owner(access: &AccessControl, caller: &Caller, new: &NewAccess) -> Result<()> {
+    let (owner, group) = (new.owner.as_ref(), new.group.as_ref());
+    match caller.has_all_rights || access.may_belong_to(caller, owner, group) {
+        true => Ok(()),
+        false => Err(Error::AuthorizationPermissionMismatch),
     }
 }

@@ -115,7 +115,7 @@ impl BlobWrite<'_> {
         let all = Rights::READ.and(Rights::WRITE).and(Rights::EXECUTE);
         let owns = |blob: &Blob| {
             let access = blob.access.as_ref();
-            access.is_none_or(|access| access.owner == caller.id)
+            access.is_none_or(|access| access.is_owned_by(caller))
         };
         let is_sticky = |blob: &Blob| blob.access.as_ref().is_some_and(|access| access.sticky);
         let check = |above: Option<&Blob>, blob: &Blob| {

@@ -8,12 +8,13 @@ use crate::conditions::{Conditions, WriteKind};
 use crate::download::BlobReader;
 use crate::error::{Error, Result};
 use crate::keys::File;
+use crate::lease::LeaseSteps;
 use crate::model::{Blob, BlobAddress, BlobBlock, BlobHeaders, BlobType, Content, Layer, Written};
 use crate::operations::PutBlockOutcome;
 use crate::operations::copy::check_needs_no_key;
 use crate::operations::new_list::listed_file;
 use crate::operations::path::Purpose;
-use crate::operations::permit::Action;
+use crate::operations::permit::{Action, Permit};
 use crate::operations::write::BlobWrite;
 use crate::service::BlobService;
 use crate::upload::{Upload, UploadKind, Uploaded};
@@ -31,13 +32,15 @@ pub struct FlushData {
     pub retain_uncommitted: bool,
     /// Headers of the file that replace those before; an absent one stays as it is.
     pub headers: BlobHeaders,
+    /// What happens to the lease of the file.
+    pub lease: LeaseSteps,
     /// Conditions on the file.
     pub conditions: Conditions,
 }
 
 impl BlobService {
-    /// Puts data at a position of a file, to be flushed. The file itself does not change, nor its
-    /// ETag. Data put again at a position replaces the data before. `upload` must have been begun as
+    /// Puts data at a position of a file, to be flushed. The file itself does not change but for its
+    /// lease, nor does its ETag. Data put again at a position replaces the data before. `upload` must have been begun as
     /// [`UploadKind::PutBlock`]. Of the conditions, the lease id, the key and the scope are used.
     /// Errors: invalid names; `NotHierarchical`; `ContainerNotFound`, `BlobNotFound`,
     /// `OperationNotSupportedOnDirectory`, `InvalidBlobType`; and as [`BlobService::put_block`].
@@ -47,11 +50,13 @@ impl BlobService {
         position: u64,
         upload: Upload,
         conditions: &Conditions,
+        lease: &LeaseSteps,
     ) -> Result<(PutBlockOutcome, Ticket)> {
         upload.check_not_empty()?;
         let body = upload.finish(UploadKind::PutBlock, None)?;
-        let mut write = self.begin_append(address, conditions)?;
+        let mut write = self.begin_append(address, conditions, lease)?;
         let outcome = write.put_staged(&position.to_be_bytes(), body, conditions)?;
+        write.put_lease_after(lease)?;
         Ok((outcome, write.commit()?))
     }
 
@@ -65,6 +70,7 @@ impl BlobService {
         position: u64,
         upload: Upload,
         conditions: &Conditions,
+        lease: &LeaseSteps,
     ) -> Result<((PutBlockOutcome, Written), Ticket)> {
         upload.check_not_empty()?;
         let body = upload.finish(UploadKind::PutBlock, None)?;
@@ -74,7 +80,7 @@ impl BlobService {
             ..FlushData::default()
         };
         let request = flush_to(position.saturating_add(body.length));
-        let mut write = self.begin_append(address, conditions)?;
+        let mut write = self.begin_append(address, conditions, lease)?;
         let (_, blob) = write.changeable()?;
         let brought = write.brought(body.key.as_ref(), conditions)?;
         brought.check(&blob.encryption)?;
@@ -86,6 +92,7 @@ impl BlobService {
                 checksums: body.checksums,
                 encryption_scope: blob.encryption.scope().map(str::to_string),
             };
+            write.put_lease_after(lease)?;
             return Ok(((outcome, blob.written()), write.commit()?));
         }
         // Before anything is written: what was appended before must reach up to the position.
@@ -93,11 +100,13 @@ impl BlobService {
         let outcome = write.put_staged(&position.to_be_bytes(), body, conditions)?;
         write.commit_step()?;
         let current = self.keyspaces.record(&self.db, write.home(), &write.key)?;
-        write.set_current(current.ok_or(Error::BlobNotFound)?);
+        let mut current = current.ok_or(Error::BlobNotFound)?;
+        lease.before(&mut current.lease, write.now)?;
+        write.set_current(current);
         let (permit, mut blob) = write.changeable()?;
         let appended = write.appended(&blob, &request)?;
         write.take_appended(&mut blob, appended)?;
-        let (written, ticket) = write.commit_changed(&permit, blob)?;
+        let (written, ticket) = write.commit_with_lease(&permit, blob, lease)?;
         Ok(((outcome, written), ticket))
     }
 
@@ -106,6 +115,7 @@ impl BlobService {
         &self,
         address: &BlobAddress<'_>,
         conditions: &Conditions,
+        lease: &LeaseSteps,
     ) -> Result<BlobWrite<'_>> {
         let mut write = self.begin_path_write(address, Purpose::Write)?;
         write.check_hierarchical()?;
@@ -115,6 +125,7 @@ impl BlobService {
             write = self.begin_path_write(address, Purpose::Write)?;
         }
         write.check_type(BlobType::BlockBlob)?;
+        write.begin_lease(lease)?;
         write.check_lease(conditions.lease_id)?;
         write.check_online()?;
         Ok(write)
@@ -136,6 +147,7 @@ impl BlobService {
         let mut write = self.begin_path_write(address, Purpose::Write)?;
         write.check_hierarchical()?;
         write.check_type(BlobType::BlockBlob)?;
+        write.begin_lease(&request.lease)?;
         write.check(condition, &request.conditions, WriteKind::Change)?;
         let (permit, mut blob) = write.changeable()?;
         let key = request.conditions.customer_key.as_ref();
@@ -144,13 +156,13 @@ impl BlobService {
         let appended = write.appended(&blob, request)?;
         write.take_appended(&mut blob, appended)?;
         blob.headers.replace_with(&request.headers);
-        write.commit_changed(&permit, blob)
+        write.commit_with_lease(&permit, blob, &request.lease)
     }
 }
 
 impl BlobHeaders {
     /// Replaces those headers that `newer` has.
-    fn replace_with(&mut self, newer: &BlobHeaders) {
+    pub(super) fn replace_with(&mut self, newer: &BlobHeaders) {
         for (header, newer) in [
             (&mut self.content_type, &newer.content_type),
             (&mut self.content_encoding, &newer.content_encoding),
@@ -181,6 +193,42 @@ struct Appended {
 }
 
 impl BlobWrite<'_> {
+    /// Acquires the lease that the write is made under. It is stored with the write.
+    fn begin_lease(&mut self, lease: &LeaseSteps) -> Result<()> {
+        if lease.acquire.is_some() {
+            let mut blob = self.existing()?;
+            lease.before(&mut blob.lease, self.now)?;
+            self.set_current(blob);
+        }
+        Ok(())
+    }
+
+    /// Puts the lease as it is after a write that leaves the file itself as it is.
+    fn put_lease_after(&mut self, lease: &LeaseSteps) -> Result<()> {
+        if *lease == LeaseSteps::NONE {
+            return Ok(());
+        }
+        let mut blob = self.existing()?;
+        blob.staging = self.staging();
+        let permit = self.permit_current(Action::Set)?;
+        lease.after(&mut blob.lease, self.now)?;
+        self.put(&permit, &blob);
+        Ok(())
+    }
+
+    /// Like [`BlobWrite::commit_changed`], with the lease as it is after the write.
+    fn commit_with_lease(
+        mut self,
+        permit: &Permit,
+        mut blob: Blob,
+        lease: &LeaseSteps,
+    ) -> Result<(Written, Ticket)> {
+        let written = self.touch(&mut blob);
+        lease.after(&mut blob.lease, self.now)?;
+        self.put(permit, &blob);
+        Ok((written, self.commit()?))
+    }
+
     /// Files the content of a blob that was put whole as one block, and commits. Takes as long as the
     /// content is. Errors: those of reading and writing; `BlobUsesCustomerSpecifiedEncryption`.
     fn commit_as_block(mut self) -> Result<Ticket> {

@@ -92,7 +92,15 @@ impl BlobWrite<'_> {
     /// Sets a timer for the sweep to look for layers to merge if the blob has many: at most once a
     /// second.
     pub(super) fn merge_later(&mut self, layers: usize) {
-        if layers < LAYERS_MIN || self.merge().is_some() {
+        if self.merge().is_none() {
+            let key = self.key.clone();
+            self.merge_later_at(&key, layers);
+        }
+    }
+
+    /// Like [`BlobWrite::merge_later`], for a blob with this key that the write moves.
+    pub(super) fn merge_later_at(&mut self, key: &[u8], layers: usize) {
+        if layers < LAYERS_MIN {
             return;
         }
         let second = whole_seconds(self.now);
@@ -101,8 +109,7 @@ impl BlobWrite<'_> {
         } else {
             second
         };
-        let key = self.key.clone();
-        self.set_timer(due, Timer::Merge, &key);
+        self.set_timer(due, Timer::Merge, key);
     }
 
     /// Applies a prepared step if the merge has not changed since the step was prepared. Returns

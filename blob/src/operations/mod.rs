@@ -2,6 +2,8 @@
 //! They share the look-ups here and, in `write.rs`, the one way to write to a blob.
 
 mod access_control;
+#[cfg(test)]
+mod access_control_tests;
 mod append_blob;
 #[cfg(test)]
 mod append_tests;
@@ -25,6 +27,8 @@ mod encryption;
 #[cfg(test)]
 mod encryption_tests;
 mod file;
+#[cfg(test)]
+mod file_tests;
 #[cfg(test)]
 mod golden_tests;
 #[cfg(test)]
@@ -58,6 +62,7 @@ mod page_ranges;
 mod path;
 #[cfg(test)]
 mod path_model_tests;
+mod path_properties;
 #[cfg(test)]
 mod path_rights_tests;
 #[cfg(test)]
@@ -71,6 +76,8 @@ mod purge_tests;
 #[cfg(test)]
 mod read_cost_tests;
 mod rename;
+#[cfg(test)]
+mod rename_tests;
 mod service;
 mod snapshot;
 #[cfg(test)]

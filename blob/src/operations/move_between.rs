@@ -13,9 +13,6 @@ use lazurite_engine::{Direction, KeyRange};
 /// Maximum number of paths that one batch moves.
 const PATHS_MAX: usize = 1000;
 
-/// What is below a directory: the stored name and the record of each.
-type Below = Vec<(String, Blob)>;
-
 impl BlobWrite<'_> {
     /// Takes over a blob or directory of another container, with all that is below it. Errors:
     /// `FeatureNotSupportedInHierarchy`; `PendingCopyOperation`, `BlobImmutableDueToPolicy`,
@@ -31,13 +28,19 @@ impl BlobWrite<'_> {
             None => Vec::new(),
         };
         let blobs = &self.service.keyspaces.blobs;
-        let rows = below.iter().map(|(name, _)| keys::blob(from.home(), name));
+        let rows = below.iter().map(|name| keys::blob(from.home(), name));
         let rows: Vec<Vec<u8>> = rows.collect();
         // Writers hold the lock of the directory above; the sweep holds those of the rows only.
         self.transaction
             .lock(rows.iter().map(|row| (blobs, &row[..])))?;
         self.take_files(from, blob)?;
-        for ((name, mut moved), row) in below.into_iter().zip(rows) {
+        for (name, row) in below.into_iter().zip(rows) {
+            // Before it was locked, the sweep may have changed or removed it.
+            let moved = self
+                .service
+                .keyspaces
+                .record(&self.service.db, from.home(), &row)?;
+            let mut moved = moved.ok_or(Error::Engine(lazurite_engine::Error::Conflict))?;
             check_allowed(Action::Delete, &moved, self.now, false)?;
             self.take_files(from, &mut moved)?;
             let key = keys::blob(self.home(), &name);
@@ -48,6 +51,9 @@ impl BlobWrite<'_> {
             if let Some(at) = moved.expires_at {
                 self.set_timer(at, Timer::Expiry, &key);
             }
+            self.service
+                .drop_merge_of(self.transaction.batch(), from.home(), &row)?;
+            self.merge_later_at(&key, moved.layers.len());
             let value = codec::encode_blob(&moved, self.home());
             let blobs = &self.service.keyspaces.blobs;
             let batch = self.transaction.batch();
@@ -72,11 +78,11 @@ impl BlobWrite<'_> {
         Ok(())
     }
 
-    /// All that is below a directory of this container.
-    fn below(&self, id: u128) -> Result<Below> {
+    /// The stored names of all that is below a directory of this container.
+    fn below(&self, id: u128) -> Result<Vec<String>> {
         let snapshot = self.service.db.snapshot();
         let blobs = &self.service.keyspaces.blobs;
-        let (mut below, mut left) = (Below::new(), vec![id]);
+        let (mut below, mut left) = (Vec::new(), vec![id]);
         while let Some(id) = left.pop() {
             let start = stored_name(id, "");
             self.check_no_history(|kind| keys::history_start(self.home(), kind, &start))?;
@@ -91,7 +97,7 @@ impl BlobWrite<'_> {
                 let name = keys::blob_name(rows.key()).ok_or_else(crate::error::corrupt_record)?;
                 let blob = codec::decode_blob(&rows.value()?, self.home())?;
                 left.extend(blob.directory());
-                below.push((name, blob));
+                below.push(name);
             }
         }
         Ok(below)

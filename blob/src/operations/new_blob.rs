@@ -70,34 +70,27 @@ impl BlobWrite<'_> {
     pub(crate) fn new_blob(&self, new: NewBlob) -> Result<Blob> {
         let written = self.service.stamp(self.now, self.validators());
         let current = self.current();
+        let kept = current.map(|blob| (blob.created_at, blob.lease.after_write(self.now)));
+        let (created_at, lease) = kept.unwrap_or((written.last_modified, Default::default()));
+        let blank = Blob::empty(new.content, written.etag, written.last_modified);
         Ok(Blob {
+            created_at,
+            lease,
             layers: new.layers,
-            content: new.content,
-            staging: None,
-            etag: written.etag,
-            last_modified: written.last_modified,
-            created_at: current.map_or(written.last_modified, |blob| blob.created_at),
             length: new.length,
             headers: new.headers,
             metadata: new.metadata,
             tags: new.settings.tags,
-            lease: current.map_or_else(Default::default, |blob| blob.lease.after_write(self.now)),
             tiering: Tiering::new(new.settings.tier, self.now),
-            copy: None,
-            expires_at: None,
-            snapshot: None,
-            version: self.new_version(written)?,
-            deleted: None,
             immutability: new.settings.immutability,
             legal_hold: new.settings.legal_hold,
             encryption: new.encryption,
-            replaced_at: None,
             access: match current {
                 Some(blob) => blob.access.clone(),
                 None => self.new_access(false, &NewAccess::default())?,
             },
-            encryption_context: None,
-            is_current: false,
+            version: self.new_version(written)?,
+            ..blank
         })
     }
 

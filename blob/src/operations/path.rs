@@ -11,15 +11,15 @@ use crate::directory_cache::{Directory, Moves};
 use crate::error::{Error, Result};
 use crate::keys;
 use crate::keyspaces::Source;
-use crate::lease::Lease;
-use crate::model::{
-    Blob, BlobAddress, BlobHeaders, Container, Content, Encryption, Metadata, Written,
-};
+use crate::model::{Blob, BlobAddress, Container, Content, Encryption, Written};
 use crate::names;
 use crate::service::BlobService;
-use crate::tier::Tiering;
 use lazurite_engine::Transaction;
 use std::sync::Arc;
+
+/// Number of directories on a path that are looked up in the cache, from the end: each look-up reads
+/// the whole path.
+const CACHED_SEGMENTS_MAX: usize = 64;
 
 /// What a write is about to do with the path: which rights its caller needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub(crate) enum Purpose {
     Remove,
     /// Put a file or directory in the place of another, or where there is none: a rename.
     Replace,
+    /// Restore a deleted file or directory.
+    Restore,
     /// Set owner, group or rights.
     SetAccess,
 }
@@ -49,6 +51,8 @@ pub(crate) struct Path {
     /// The directories on the path that do not exist, with the ids that they get.
     pub(crate) missing: Vec<(u128, String)>,
     pub(crate) is_hierarchical: bool,
+    /// Why nothing new may be made at the path, because of its length.
+    pub(crate) too_long: Option<&'static str>,
 }
 
 impl Path {
@@ -79,10 +83,6 @@ impl Path {
         self.parent
             .as_ref()
             .map_or(directory::ROOT, |parent| parent.id)
-    }
-
-    pub(crate) fn is_root(&self) -> bool {
-        directory::is_root(&self.stored_name)
     }
 
     /// The row that a write to the path changes first: its own, or that of the first directory that
@@ -129,6 +129,7 @@ impl BlobService {
         let segments = names::path_segments(&name)?;
         let mut path = Path {
             is_hierarchical: true,
+            too_long: names::too_long(&segments),
             ..Path::default()
         };
         let Some((last, parents)) = segments.split_last() else {
@@ -163,9 +164,10 @@ impl BlobService {
         for segment in segments {
             ends.push(ends.last().map_or(0, |end| end + 1) + segment.len());
         }
+        let first = segments.len().saturating_sub(CACHED_SEGMENTS_MAX);
         let known = moves.and_then(|moves| {
             let known = |&at: &usize| self.directories.get(home, &joined[..ends[at]], moves);
-            (0..segments.len())
+            (first..segments.len())
                 .rev()
                 .find_map(|at| Some((at + 1, known(&at)?)))
         });
@@ -309,30 +311,10 @@ pub(crate) fn new_directory(
     access: AccessControl,
 ) -> Blob {
     let scope = container.default_encryption_scope.clone();
+    let content = Content::Directory { id };
     Blob {
-        content: Content::Directory { id },
-        layers: Vec::new(),
-        staging: None,
-        etag: written.etag,
-        last_modified: written.last_modified,
-        created_at: written.last_modified,
-        length: 0,
-        headers: BlobHeaders::default(),
-        metadata: Metadata::new(),
-        tags: Vec::new(),
-        lease: Lease::default(),
-        tiering: Tiering::default(),
-        copy: None,
-        expires_at: None,
-        snapshot: None,
-        version: None,
-        deleted: None,
-        immutability: None,
-        legal_hold: false,
         encryption: scope.map_or(Encryption::None, Encryption::Scope),
-        replaced_at: None,
         access: Some(Box::new(access)),
-        encryption_context: None,
-        is_current: false,
+        ..Blob::empty(content, written.etag, written.last_modified)
     }
 }

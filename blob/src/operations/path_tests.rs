@@ -17,6 +17,7 @@ pub(super) fn create(kind: PathKind) -> CreatePath {
         headers: BlobHeaders::default(),
         metadata: Metadata::new(),
         access: NewAccess::default(),
+        may_set_rights: true,
         lease: None,
         expiry: None,
         encryption_context: None,
@@ -69,11 +70,11 @@ impl Store {
 
     pub(super) fn append_at(&self, path: &str, position: u64, data: &[u8]) -> Result<()> {
         let upload = self.upload(UploadKind::PutBlock, data);
-        let none = Conditions::default();
-        let (_, ticket) = self
+        let (none, lease) = (Conditions::default(), LeaseSteps::NONE);
+        let appended = self
             .service
-            .append_data(&address(path), position, upload, &none)?;
-        Ok(ticket.wait()?)
+            .append_data(&address(path), position, upload, &none, &lease)?;
+        Ok(appended.1.wait()?)
     }
 
     pub(super) fn flush_at(&self, path: &str, position: u64, retain: bool) -> Result<Written> {
@@ -228,9 +229,13 @@ fn appended_data_is_content_once_it_is_flushed() {
     let append_and_flush = |position, data: &[u8]| {
         let upload = store.upload(UploadKind::PutBlock, data);
         let none = Conditions::default();
-        let done = store
-            .service
-            .append_and_flush(&address("d/f"), position, upload, &none)?;
+        let done = store.service.append_and_flush(
+            &address("d/f"),
+            position,
+            upload,
+            &none,
+            &LeaseSteps::NONE,
+        )?;
         Ok(done.1.wait()?)
     };
     assert_err!(append_and_flush(8, b"xx"), Error::InvalidFlushPosition);
@@ -396,7 +401,8 @@ fn files_and_directories_move_to_another_container() {
     };
     assert_eq!(drain(body("g"), 1000), b"body");
     let upload = store.upload(UploadKind::PutBlock, b"!");
-    let appended = store.append_data(&in_container("second", "g"), 4, upload, &none);
+    let (moved, lease) = (in_container("second", "g"), LeaseSteps::NONE);
+    let appended = store.append_data(&moved, 4, upload, &none, &lease);
     appended.unwrap().1.wait().unwrap();
     assert_err!(
         rename(in_container("second", "g"), address("back")),
@@ -791,12 +797,12 @@ fn rights_of_callers_are_checked_on_the_way_and_at_the_end() {
         },
         ..create(PathKind::File)
     };
-    service
-        .create_path(&mine("open/file"), grab.clone())
-        .unwrap()
-        .1
-        .wait()
-        .unwrap();
+    assert_err!(
+        service.create_path(&mine("open/file"), grab.clone()),
+        Error::AuthorizationPermissionMismatch
+    );
+    let again = service.create_path(&mine("open/file"), create(PathKind::File));
+    again.unwrap().1.wait().unwrap();
     let access = store.properties("open/file").unwrap().access.unwrap();
     assert_eq!(
         (&*access.owner, &*access.permissions_text()),

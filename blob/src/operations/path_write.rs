@@ -9,6 +9,14 @@ use crate::model::Blob;
 use crate::operations::path::{Path, Purpose, check_access, new_directory, root_of};
 use crate::operations::write::BlobWrite;
 
+/// Fails unless the caller owns the path.
+pub(crate) fn check_owner(blob: &Blob, caller: &Caller) -> Result<()> {
+    match &blob.access {
+        Some(access) if !access.is_owned_by(caller) => Err(Error::AuthorizationPermissionMismatch),
+        _ => Ok(()),
+    }
+}
+
 impl BlobWrite<'_> {
     /// Takes the path of the write. Checks that it may be written to for this purpose, by this
     /// caller. Errors: `OperationNotSupportedOnDirectory`, `AuthorizationPermissionMismatch`.
@@ -24,16 +32,30 @@ impl BlobWrite<'_> {
         // The hosted service keeps no versions in a hierarchical namespace.
         self.policy.versioning = false;
         self.owner = caller.map(|caller| caller.id.clone());
-        if path.is_root() && self.current().is_none() {
+        if self.current().is_none() && directory::is_root(&self.name) {
             self.set_current(root_of(&self.container));
         }
         self.path = path;
+        self.check_length(purpose)?;
         if matches!(purpose, Purpose::Read | Purpose::Write) && self.is_directory() {
             return Err(Error::OperationNotSupportedOnDirectory);
         }
         match caller.filter(|caller| !caller.has_all_rights) {
             Some(caller) => self.check_rights(purpose, caller),
             None => Ok(()),
+        }
+    }
+
+    /// Fails if the write would make a path that is too long. Error: `OutOfRangeInput`.
+    fn check_length(&self, purpose: Purpose) -> Result<()> {
+        let makes = match purpose {
+            Purpose::Replace => true,
+            Purpose::Write | Purpose::WriteAny => self.current().is_none(),
+            Purpose::Read | Purpose::Remove | Purpose::SetAccess | Purpose::Restore => false,
+        };
+        match self.path.too_long {
+            Some(reason) if makes => Err(Error::OutOfRangeInput { reason }),
+            _ => Ok(()),
         }
     }
 
@@ -49,15 +71,17 @@ impl BlobWrite<'_> {
         };
         match (purpose, self.current()) {
             (Purpose::Read, Some(blob)) => check_access(blob, Some(caller), Rights::READ),
-            (Purpose::Write | Purpose::WriteAny, Some(blob)) => {
+            (Purpose::Write | Purpose::WriteAny | Purpose::Restore, Some(blob)) => {
                 check_access(blob, Some(caller), Rights::WRITE)
             }
-            (Purpose::Write | Purpose::WriteAny | Purpose::Replace, None) => in_parent(),
+            (Purpose::Write | Purpose::WriteAny | Purpose::Restore | Purpose::Replace, None) => {
+                in_parent()
+            }
             (Purpose::Remove | Purpose::Replace, Some(blob)) => {
                 in_parent()?;
                 let owns = |blob: &Blob| {
                     let access = blob.access.as_ref();
-                    access.is_some_and(|access| access.owner == caller.id)
+                    access.is_some_and(|access| access.is_owned_by(caller))
                 };
                 let parent = self.parent()?;
                 let is_sticky = parent.access.as_ref().is_some_and(|access| access.sticky);
@@ -66,12 +90,7 @@ impl BlobWrite<'_> {
                     false => Ok(()),
                 }
             }
-            (Purpose::SetAccess, Some(blob)) => match &blob.access {
-                Some(access) if access.owner != caller.id => {
-                    Err(Error::AuthorizationPermissionMismatch)
-                }
-                _ => Ok(()),
-            },
+            (Purpose::SetAccess, Some(blob)) => check_owner(blob, caller),
             (Purpose::Read | Purpose::Remove | Purpose::SetAccess, None) => Ok(()),
         }
     }

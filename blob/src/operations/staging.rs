@@ -84,6 +84,7 @@ impl BlobWrite<'_> {
                 blob.staging = Some(file.id);
                 let permit = self.permit_current(Action::Refile)?;
                 self.put(&permit, &blob);
+                self.set_current(blob);
             }
             None => {
                 self.put_uncommitted_marker(file);

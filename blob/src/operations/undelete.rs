@@ -53,7 +53,7 @@ impl BlobService {
             any: false,
         };
         for step in 0..steps_max {
-            let mut write = self.begin_path_write(address, Purpose::WriteAny)?;
+            let mut write = self.begin_path_write(address, Purpose::Restore)?;
             let is_done = write.undelete_step(&mut undeletion)?;
             if is_done && !undeletion.any && !write.has_current_or_version()? {
                 return Err(Error::BlobNotFound);
@@ -85,7 +85,7 @@ impl BlobService {
         address: &BlobAddress<'_>,
         deletion_id: SnapshotTime,
     ) -> Result<(Blob, Ticket)> {
-        let mut write = self.begin_path_write(address, Purpose::WriteAny)?;
+        let mut write = self.begin_path_write(address, Purpose::Restore)?;
         write.check_hierarchical()?;
         let blob = write.put_deleted_back(deletion_id)?;
         Ok((blob, write.commit()?))

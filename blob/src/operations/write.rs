@@ -114,14 +114,14 @@ impl BlobService {
         let mut transaction = begin()?;
         transaction.lock_shared([(&self.keyspaces.containers, &container_key[..])])?;
         let container = self.keyspaces.container(&self.db, &container_key)?;
-        let path = match container.hierarchical {
+        let mut path = match container.hierarchical {
             true => self.lock_path(&mut transaction, &container, address, purpose)?,
             false => self.lock_name(&mut transaction, &container, address.blob)?,
         };
         let policy = self
             .policies
             .get(&self.db, &self.keyspaces, address.account)?;
-        let name = path.stored_name.clone();
+        let name = std::mem::take(&mut path.stored_name);
         let mut write = self.open_write(container_key, container, policy, name, transaction)?;
         write.enter(path, purpose, address.caller)?;
         Ok(write)
@@ -157,9 +157,9 @@ impl BlobService {
             (&source_container, source.blob, source.caller),
             (&destination_container, destination.blob, destination.caller),
         ];
-        let paths = self.lock_paths(&mut transaction, targets)?;
-        let [source_name, name] = [0, 1].map(|at: usize| paths[at].stored_name.clone());
-        let [source_path, path] = paths;
+        let [mut source_path, mut path] = self.lock_paths(&mut transaction, targets)?;
+        let [source_name, name] =
+            [&mut source_path, &mut path].map(|path| std::mem::take(&mut path.stored_name));
         let [source_key, key] = container_keys;
         let policy = |account| self.policies.get(&self.db, &self.keyspaces, account);
         let (from, to) = (policy(source.account)?, policy(destination.account)?);

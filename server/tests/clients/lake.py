@@ -82,6 +82,13 @@ class Paths(Lake):
         file.upload_data(b"other", overwrite=True)
         self.assertEqual(file.download_file().readall(), b"other")
 
+    def test_an_upload_sets_the_rights_of_a_file_that_exists(self):
+        file = self.files.create_file("f")
+        file.upload_data(b"other", overwrite=True, permissions="0777", umask="0000")
+        self.assertEqual(file.get_access_control()["permissions"], "rwxrwxrwx")
+        file.upload_data(b"again", overwrite=True)
+        self.assertEqual(file.get_access_control()["permissions"], "rwxrwxrwx")
+
     def test_listings_show_directories(self):
         self.files.get_file_client("d/e/f").create_file()
         self.files.get_file_client("d/a").create_file()

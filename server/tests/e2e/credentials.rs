@@ -56,6 +56,11 @@ impl DelegationKey {
         }
     }
 
+    /// The object id of the user that the key was issued to.
+    pub(crate) fn user(&self) -> &str {
+        &self.fields[0].1
+    }
+
     fn expiry(&self) -> &str {
         &self.fields[3].1
     }

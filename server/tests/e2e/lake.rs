@@ -9,13 +9,11 @@ use tempfile::TempDir;
 use crate::auth::bearer_with;
 use crate::credentials::DelegationKey;
 use crate::http::{Request, Response};
-use crate::operations::{Row, account, blob, container, of_blob, put, row};
+use crate::operations::{LAKE_LEASE as LEASE, LAKE_LIST as ACL, Row, blob, lake_rows, put};
 use crate::rights::{account_sas_for, service_sas};
 use crate::server::{ACCOUNT, KEY, Launch, Server, Service};
 
 const PUBLISHED: &str = include_str!("../published_operations.txt");
-const ACL: &str = "user::rwx,group::r-x,other::---";
-const LEASE: &str = "11111111-0000-0000-0000-000000000001";
 const ALICE: &str = "aaaaaaaa-0000-0000-0000-000000000001";
 const BOB: &str = "bbbbbbbb-0000-0000-0000-000000000002";
 const STAFF: &str = "cccccccc-0000-0000-0000-000000000003";
@@ -67,50 +65,13 @@ fn names(server: &Server, query: &str) -> Vec<String> {
         .collect()
 }
 
-#[rustfmt::skip]
+/// The requests of all operations, for the file system that [`fill`] makes.
 fn rows() -> Vec<Row> {
-    let of_file_system = |method: &str| blob(method, "/lake?resource=filesystem");
-    let update = |path: &str, query: &str| blob("PATCH", &format!("/lake/{path}?action={query}"));
-    let head = |query: &str| blob("HEAD", &format!("/lake/file{query}"));
-    vec![
-        row("DataLake Service_ListFileSystems", account("l"), blob("GET", "/?resource=account")),
-        row("DataLake FileSystem_Create", account("cw"), blob("PUT", "/new?resource=filesystem")),
-        row("DataLake FileSystem_SetProperties", account("w"),
-            of_file_system("PATCH").header("x-ms-properties", "a=YQ==")),
-        row("DataLake FileSystem_GetProperties", account("r"), of_file_system("HEAD")),
-        row("DataLake FileSystem_Delete", account("d"), of_file_system("DELETE")),
-        row("DataLake FileSystem_ListPaths", container("l"),
-            blob("GET", "/lake?resource=filesystem&recursive=true")),
-        row("DataLake Path_Create", of_blob("cw"), blob("PUT", "/lake/a/b?resource=file")),
-        row("Path_Create with an owner", of_blob("cw").also("o"),
-            blob("PUT", "/lake/a/b?resource=directory").header("x-ms-owner", ALICE)),
-        row("Path_Create with a list", of_blob("cw").also("p"),
-            blob("PUT", "/lake/a/b?resource=directory").header("x-ms-acl", ACL)),
-        row("DataLake Path_Update", of_blob("w"),
-            update("file", "setProperties").header("x-ms-properties", "a=YQ==")),
-        row("DataLake Path_AppendData", of_blob("aw"),
-            update("file", "append&position=4").body("more")),
-        row("DataLake Path_FlushData", of_blob("aw"), update("file", "flush&position=4")),
-        row("DataLake Path_SetAccessControl", of_blob("p"),
-            update("file", "setAccessControl").header("x-ms-permissions", "0777")),
-        row("Path_SetAccessControl of the owner", of_blob("o"),
-            update("file", "setAccessControl").header("x-ms-owner", ALICE)),
-        row("DataLake Path_SetAccessControlRecursive", of_blob("p"),
-            update("dir", "setAccessControlRecursive&mode=set").header("x-ms-acl", ACL)),
-        row("DataLake Path_Lease", of_blob("w"),
-            blob("POST", "/lake/file").header("x-ms-lease-action", "acquire")
-                .header("x-ms-lease-duration", "-1").header("x-ms-proposed-lease-id", LEASE)),
-        row("DataLake Path_Read", of_blob("r"),
-            blob("GET", "/lake/file").header("Accept", "application/json")),
-        row("DataLake Path_GetProperties", of_blob("r"),
-            head("").header("Accept", "application/json")),
-        row("Path_GetProperties: getStatus", of_blob("er"), head("?action=getStatus")),
-        row("Path_GetProperties: getAccessControl", of_blob("er"),
-            head("?action=getAccessControl")),
-        row("Path_GetProperties: checkAccess", of_blob("er"),
-            head("?action=checkAccess&fsAction=r--")),
-        row("DataLake Path_Delete", of_blob("d"), blob("DELETE", "/lake/dir?recursive=true")),
-    ]
+    let rows = lake_rows().into_iter().map(|row| Row {
+        request: row.request.replace("/free", "/lake"),
+        ..row
+    });
+    rows.collect()
 }
 
 fn is_refused(answer: &Response) -> bool {
@@ -244,6 +205,16 @@ fn errors_are_json_with_names_of_their_own_and_those_of_blobs_are_xml() {
             405,
             "UnsupportedHttpVerb",
         ),
+        (
+            blob("PATCH", "/lake/file"),
+            400,
+            "MissingRequiredQueryParameter",
+        ),
+        (
+            blob("PUT", "/lake/file?position=0").header("X-HTTP-Method-Override", "PATCH"),
+            400,
+            "MissingRequiredQueryParameter",
+        ),
         (blob("DELETE", "/lake?recursive=true"), 400, "InvalidUri"),
         (
             blob("PATCH", "/lake/file?action=setAccessControl")
@@ -266,6 +237,11 @@ fn errors_are_json_with_names_of_their_own_and_those_of_blobs_are_xml() {
         ),
         (
             blob("PUT", "/lake/file?resource=file").header("x-ms-tags", "a=b"),
+            400,
+            "UnsupportedHeader",
+        ),
+        (
+            rename("file", "x").header("x-ms-permissions", "0777"),
             400,
             "UnsupportedHeader",
         ),
@@ -323,6 +299,17 @@ fn errors_are_json_with_names_of_their_own_and_those_of_blobs_are_xml() {
         (missing.status, missing.element("Code").as_deref()),
         (404, Some("BlobNotFound"))
     );
+    // Clients of Data Lake Storage ask for properties and content by the Blob protocol.
+    let agent = |request: Request| request.header("User-Agent", "azsdk-python-storage-dfs/12.26.1");
+    for (accept, code) in [
+        ("application/xml", "BlobNotFound"),
+        ("application/json", "PathNotFound"),
+        ("*/*", "PathNotFound"),
+    ] {
+        let head = agent(blob("HEAD", "/lake/no")).header("Accept", accept);
+        let missing = head.send(&server);
+        assert_eq!(missing.header("x-ms-error-code"), Some(code), "{accept}");
+    }
     let full = blob("DELETE", "/lake/dir").send(&server);
     assert_eq!(full.element("Code").as_deref(), Some("DirectoryIsNotEmpty"));
     let head = blob("HEAD", "/lake/no?action=getStatus").send(&server);
@@ -477,6 +464,283 @@ fn an_append_acquires_renews_and_releases_a_lease() {
         Some("InvalidFlushPosition")
     );
     assert_eq!(state(), "available");
+    // One that was held before stays.
+    let acquire =
+        append(3, "acquire", "x-ms-proposed-lease-id").header("x-ms-lease-duration", "60");
+    acquire.send(&server).is(202);
+    let failing =
+        append(9, "acquire-release", "x-ms-proposed-lease-id").header("x-ms-lease-duration", "60");
+    assert_eq!(
+        failing.send(&server).header("x-ms-error-code"),
+        Some("InvalidFlushPosition")
+    );
+    assert_eq!(state(), "leased");
+}
+
+/// A SAS with the letter `p` may set rights in a write to a file that exists; one without it only
+/// those of a new file.
+#[test]
+fn a_sas_sets_rights_of_a_file_that_exists_by_its_letter_alone() {
+    let location = TempDir::new().unwrap();
+    let server = start(&location, &[]);
+    fill(&server);
+    let create = |path: &str, letters: &str| {
+        let sas = service_sas(Service::Blob, "lake", &[("sr", "c"), ("sp", letters)]).sign();
+        let create = blob("PUT", &format!("/lake/{path}?resource=file"));
+        let create = create.header("x-ms-permissions", "0777");
+        let create = create.header("x-ms-umask", "0000");
+        create.credited(sas.trim_start_matches('?')).send(&server)
+    };
+    let permissions = |path: &str| {
+        let head = blob("HEAD", &format!("/lake/{path}")).send(&server);
+        let content = blob("GET", &format!("/lake/{path}")).send(&server);
+        (
+            head.header("x-ms-permissions").unwrap().to_owned(),
+            content.body.len(),
+        )
+    };
+    let refused = create("file", "rwc");
+    assert_eq!(
+        (refused.status, refused.header("x-ms-error-code")),
+        (403, Some("AuthorizationPermissionMismatch"))
+    );
+    assert_eq!(permissions("file"), ("rw-r-----".to_owned(), 4));
+    create("new", "rwc").is(201);
+    assert_eq!(permissions("new"), ("rwxrwxrwx".to_owned(), 0));
+    create("file", "rwcp").is(201);
+    assert_eq!(permissions("file"), ("rwxrwxrwx".to_owned(), 0));
+    let owned = blob("PUT", "/lake/file?resource=file").header("x-ms-owner", ALICE);
+    owned.send(&server).is(201);
+    let head = blob("HEAD", "/lake/file").send(&server);
+    assert_eq!(head.header("x-ms-owner"), Some(ALICE));
+    assert_eq!(permissions("file"), ("rwxrwxrwx".to_owned(), 0));
+}
+
+/// With forceFlag, what the caller may not change or list is reported, and the rest is changed.
+#[test]
+fn a_recursive_change_reports_what_it_cannot_change() {
+    let location = TempDir::new().unwrap();
+    let server = start(&location, &["--oauth=basic", "--data-owners=*"]);
+    fill(&server);
+    let key = DelegationKey::from(&server, Service::Blob);
+    blob("PATCH", "/lake/?action=setAccessControl")
+        .header("x-ms-acl", "user::--x,group::--x,other::--x")
+        .send(&server)
+        .is(200);
+    let create = |path: &str, kind: &str, owner: Option<&str>| {
+        let create = blob("PUT", &format!("/lake/{path}?resource={kind}"));
+        let create = match owner {
+            Some(owner) => create.header("x-ms-owner", owner),
+            None => create,
+        };
+        create.send(&server).is(201);
+    };
+    create("d", "directory", Some(ALICE));
+    for path in ["d/subdir1", "d/subdir2"] {
+        create(path, "directory", Some(ALICE));
+        create(&format!("{path}/file"), "file", Some(ALICE));
+    }
+    create("d/file3", "file", None);
+    create("d/dir3/below", "file", None);
+    let fields = [("sr", "c"), ("sp", "racwdlmeop"), ("suoid", ALICE)];
+    let sas = key.sas_at("lake", &fields, "");
+    let change = |query: &str, next: &str| {
+        let next = match next {
+            "" => String::new(),
+            next => format!("&continuation={next}"),
+        };
+        let target = format!("/lake/d?action=setAccessControlRecursive&mode=set{query}{next}");
+        let change = blob("PATCH", &target).header("x-ms-acl", ACL);
+        change.credited(&sas).send(&server)
+    };
+    let (mut failed, mut changed, mut next) = (Vec::new(), 0, String::new());
+    loop {
+        let answer = change("&maxRecords=2&forceFlag=true", &next);
+        let page = answer.is(200).json();
+        for entry in page["failedEntries"].as_array().unwrap() {
+            failed.push((entry["name"].clone(), entry["type"].clone()));
+        }
+        let count = |name: &str| page[name].as_u64().unwrap();
+        assert_eq!(
+            count("failureCount") as usize,
+            page["failedEntries"].as_array().unwrap().len()
+        );
+        changed += count("directoriesSuccessful") + count("filesSuccessful");
+        next = answer
+            .header("x-ms-continuation")
+            .unwrap_or_default()
+            .to_owned();
+        if next.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(
+        failed,
+        [
+            ("d/dir3".into(), "DIRECTORY".into()),
+            ("d/file3".into(), "FILE".into())
+        ]
+    );
+    assert_eq!(changed, 5);
+    let answer = change("", "");
+    let page = answer.is(200).json();
+    assert_eq!(
+        (&page["failureCount"], &page["directoriesSuccessful"]),
+        (&1.into(), &1.into())
+    );
+    assert_eq!(answer.header("x-ms-continuation"), None);
+}
+
+/// Requests in a batch are checked like the same requests alone.
+#[test]
+fn a_batch_deletes_what_its_bearer_may_delete() {
+    let location = TempDir::new().unwrap();
+    let server = start(&location, &["--oauth=basic"]);
+    fill(&server);
+    blob("PATCH", "/lake/?action=setAccessControl")
+        .header("x-ms-acl", "user::rwx,group::r-x,other::--x")
+        .send(&server)
+        .is(200);
+    let own = blob("PUT", "/lake/own?resource=directory").header("x-ms-owner", ALICE);
+    own.send(&server).is(201);
+    blob("PUT", "/lake/own/file?resource=file")
+        .send(&server)
+        .is(201);
+    let token = bearer_with(&serde_json::json!({ "oid": ALICE }));
+    let part = |path: &str| {
+        format!(
+            "--b\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
+             DELETE /{ACCOUNT}/lake/{path} HTTP/1.1\r\nAuthorization: {token}\r\n\
+             x-ms-version: 2024-08-04\r\nContent-Length: 0\r\n\r\n\r\n"
+        )
+    };
+    for target in ["/?comp=batch", "/lake?restype=container&comp=batch"] {
+        blob("PUT", "/lake/own/file?resource=file")
+            .send(&server)
+            .is(201);
+        let batch = blob("POST", target)
+            .header("Authorization", &token)
+            .header("x-ms-version", "2024-08-04")
+            .header("Content-Type", "multipart/mixed; boundary=b")
+            .body(format!(
+                "{}{}--b--\r\n",
+                part("own/file"),
+                part("dir/inner")
+            ));
+        let text = batch.send(&server).is(202).text();
+        assert!(text.contains("HTTP/1.1 202"), "{text}");
+        assert!(text.contains("HTTP/1.1 403"), "{text}");
+        assert_eq!(blob("HEAD", "/lake/own/file").send(&server).status, 404);
+        blob("HEAD", "/lake/dir/inner").send(&server).is(200);
+    }
+}
+
+/// A key that was issued before the account had a hierarchical namespace is no key of a data owner.
+#[test]
+fn a_sas_of_a_user_delegation_key_has_the_rights_of_the_user_of_the_key() {
+    let location = TempDir::new().unwrap();
+    let flat = Launch::on(location.path())
+        .argument("--oauth=basic")
+        .start();
+    let key = DelegationKey::from(&flat, Service::Blob);
+    drop(flat);
+    let user = key.user().to_owned();
+    let read = |server: &Server, more: &[(&'static str, &str)]| {
+        let fields = [&[("sr", "c"), ("sp", "rwl")][..], more].concat();
+        let read = blob("GET", "/lake/file").credited(&key.sas_at("lake", &fields, ""));
+        read.send(server)
+    };
+    let server = start(&location, &["--oauth=basic"]);
+    fill(&server);
+    assert_eq!(read(&server, &[]).status, 403);
+    blob("PATCH", "/lake/?action=setAccessControl")
+        .header("x-ms-acl", "user::rwx,group::r-x,other::--x")
+        .send(&server)
+        .is(200);
+    let acl = format!("user::rw-,user:{user}:r--,group::---,mask::r--,other::---");
+    blob("PATCH", "/lake/file?action=setAccessControl")
+        .header("x-ms-acl", &acl)
+        .send(&server)
+        .is(200);
+    read(&server, &[]).is(200);
+    // It may not act as another user.
+    let acl = format!("user::rw-,user:{BOB}:r--,group::---,mask::r--,other::---");
+    blob("PATCH", "/lake/file?action=setAccessControl")
+        .header("x-ms-acl", &acl)
+        .send(&server)
+        .is(200);
+    for name in ["suoid", "saoid"] {
+        assert_eq!(read(&server, &[(name, BOB)]).status, 403, "{name}");
+    }
+    drop(server);
+    let owners = format!("--data-owners={user}");
+    let server = start(&location, &["--oauth=basic", &owners]);
+    read(&server, &[]).is(200);
+}
+
+/// Below a directory that is renamed, paths may become longer than new ones.
+#[test]
+fn long_paths_below_a_renamed_directory_are_found_by_both_protocols() {
+    let location = TempDir::new().unwrap();
+    let server = start(&location, &[]);
+    fill(&server);
+    let segments = |letter: &str, count| vec![letter.repeat(15); count].join("/");
+    let (top, below) = (segments("t", 35), segments("b", 34));
+    blob("PUT", &format!("/lake/{below}/file?resource=file"))
+        .send(&server)
+        .is(201);
+    blob("PUT", &format!("/lake/{top}?resource=directory"))
+        .send(&server)
+        .is(201);
+    let first = "b".repeat(15);
+    rename(&first, &format!("{top}/{first}"))
+        .send(&server)
+        .is(201);
+    let file = format!("{top}/{below}/file");
+    assert!(file.len() > 1100 && file.split('/').count() == 70);
+    write(&server, &file, "deep");
+    let target = format!("/lake/{file}");
+    let as_json = || blob("GET", &target).header("Accept", "application/json");
+    for read in [blob("GET", &target), as_json()] {
+        assert_eq!(read.send(&server).is(200).body, b"deep");
+    }
+    put(&target, "BlockBlob").body("put").send(&server).is(201);
+    blob("PUT", &format!("{target}?comp=metadata"))
+        .header("x-ms-meta-a", "1")
+        .send(&server)
+        .is(200);
+    let (mut found, mut next) = (Vec::new(), String::new());
+    loop {
+        let query = format!("recursive=true&maxResults=20&directory={top}{next}");
+        let list = blob("GET", &format!("/lake?resource=filesystem&{query}")).send(&server);
+        for path in list.is(200).json()["paths"].as_array().unwrap() {
+            found.push(path["name"].as_str().unwrap().to_owned());
+        }
+        match list.header("x-ms-continuation") {
+            Some(token) => next = format!("&continuation={token}"),
+            None => break,
+        }
+    }
+    assert_eq!((found.len(), found.last()), (35, Some(&file)));
+    let list = format!("/lake?restype=container&comp=list&prefix={top}/{below}/f");
+    let listed = blob("GET", &list).send(&server).is(200).text();
+    assert!(listed.contains(&format!("<Name>{file}</Name>")), "{listed}");
+    for refused in [
+        put(&format!("{target}-2"), "BlockBlob"),
+        blob("PUT", &format!("{target}-2?resource=file")),
+        rename(&file, &format!("{file}-2")),
+    ] {
+        let refused = refused.send(&server);
+        assert_eq!(
+            (refused.status, refused.header("x-ms-error-code")),
+            (400, Some("OutOfRangeInput"))
+        );
+    }
+    blob("DELETE", &target).send(&server).is(202);
+    rename(&format!("{top}/{below}"), "short")
+        .send(&server)
+        .is(201);
+    assert_eq!(names(&server, "recursive=true&directory=short"), [""; 0]);
 }
 
 #[test]

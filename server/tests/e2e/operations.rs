@@ -21,6 +21,10 @@ const PROPERTIES: &str = "<StorageServiceProperties><Cors /></StorageServiceProp
 const QUERY: &str = "<QueryRequest><QueryType>SQL</QueryType>\
                      <Expression>SELECT * FROM BlobStorage</Expression></QueryRequest>";
 
+pub(crate) const LAKE_LIST: &str = "user::rwx,group::r-x,other::---";
+pub(crate) const LAKE_LEASE: &str = "11111111-0000-0000-0000-000000000001";
+const LAKE_USER: &str = "aaaaaaaa-0000-0000-0000-000000000001";
+
 /// Published operations without a request, with the reason.
 pub(crate) const UNREACHED: [(&str, &str); 1] = [(
     "Blob Service_GetUserDelegationKey",
@@ -501,6 +505,65 @@ fn of_no_specification() -> Vec<Row> {
             table("PUT", entity).body(r#"{"A":2}"#)),
         row("InsertOrMergeEntity", container("au").all(),
             table("MERGE", entity).body(r#"{"B":2}"#)),
+    ]
+}
+
+/// The operations of Data Lake Storage, which need an account with a hierarchical namespace: a file
+/// system `free` with `file`, whose content is `data`, and a directory `dir` that is not empty.
+#[rustfmt::skip]
+pub(crate) fn lake_rows() -> Vec<Row> {
+    let of_file_system = |method: &str| blob(method, "/free?resource=filesystem");
+    let update = |path: &str, query: &str| blob("PATCH", &format!("/free/{path}?action={query}"));
+    let head = |query: &str| blob("HEAD", &format!("/free/file{query}"));
+    vec![
+        row("DataLake Service_ListFileSystems", account("l"), blob("GET", "/?resource=account")),
+        row("DataLake FileSystem_Create", account("cw"), blob("PUT", "/new?resource=filesystem")),
+        row("DataLake FileSystem_SetProperties", account("w"),
+            of_file_system("PATCH").header("x-ms-properties", "a=YQ==")),
+        row("DataLake FileSystem_GetProperties", account("r"), of_file_system("HEAD")),
+        row("DataLake FileSystem_Delete", account("d"), of_file_system("DELETE")),
+        row("DataLake FileSystem_ListPaths", container("l"),
+            blob("GET", "/free?resource=filesystem&recursive=true")),
+        row("DataLake Path_Create", of_blob("cw"), blob("PUT", "/free/made?resource=file")),
+        row("DataLake Path_Create with an owner", of_blob("cw").also("o"),
+            blob("PUT", "/free/made?resource=directory").header("x-ms-owner", LAKE_USER)),
+        row("DataLake Path_Create with a list", of_blob("cw").also("p"),
+            blob("PUT", "/free/made?resource=directory").header("x-ms-acl", LAKE_LIST)),
+        row("DataLake Path_Update", of_blob("w"),
+            update("file", "setProperties").header("x-ms-properties", "a=YQ==")),
+        row("DataLake Path_Create with a lease", of_blob("w"),
+            blob("PUT", "/free/made?resource=file").header("x-ms-proposed-lease-id", LAKE_LEASE)
+                .header("x-ms-lease-duration", "-1")),
+        row("DataLake PathRename", of_blob("m"),
+            blob("PUT", "/free/renamed?mode=legacy").header("x-ms-rename-source", "/free/file")),
+        row("DataLake Path_AppendData", of_blob("aw"),
+            update("file", "append&position=4").body("more")),
+        row("DataLake Path_FlushData", of_blob("aw"), update("file", "flush&position=4")),
+        row("DataLake Path_AppendData with a lease", of_blob("w"),
+            update("file", "append&position=4").body("more")
+                .header("x-ms-lease-action", "acquire-release")
+                .header("x-ms-lease-duration", "-1").header("x-ms-proposed-lease-id", LAKE_LEASE)),
+        row("DataLake Path_FlushData with a type", of_blob("w"),
+            update("file", "flush&position=4").header("x-ms-content-type", "a/b")),
+        row("DataLake Path_SetAccessControl", of_blob("p"),
+            update("file", "setAccessControl").header("x-ms-permissions", "0777")),
+        row("DataLake Path_SetAccessControl of the owner", of_blob("o"),
+            update("file", "setAccessControl").header("x-ms-owner", LAKE_USER)),
+        row("DataLake Path_SetAccessControlRecursive", of_blob("p"),
+            update("dir", "setAccessControlRecursive&mode=set").header("x-ms-acl", LAKE_LIST)),
+        row("DataLake Path_Lease", of_blob("w"),
+            blob("POST", "/free/file").header("x-ms-lease-action", "acquire")
+                .header("x-ms-lease-duration", "-1").header("x-ms-proposed-lease-id", LAKE_LEASE)),
+        row("DataLake Path_Read", of_blob("r"),
+            blob("GET", "/free/file").header("Accept", "application/json")),
+        row("DataLake Path_GetProperties", of_blob("r"),
+            head("").header("Accept", "application/json")),
+        row("DataLake Path_GetProperties: getStatus", of_blob("er"), head("?action=getStatus")),
+        row("DataLake Path_GetProperties: getAccessControl", of_blob("er"),
+            head("?action=getAccessControl")),
+        row("DataLake Path_GetProperties: checkAccess", of_blob("er"),
+            head("?action=checkAccess&fsAction=r--")),
+        row("DataLake Path_Delete", of_blob("d"), blob("DELETE", "/free/dir?recursive=true")),
     ]
 }
 

@@ -26,6 +26,9 @@ pub struct DelegationKey {
     pub version: String,
     /// The tenant that the users of a SAS must belong to; empty if there is no such limit.
     pub delegated_tenant_id: String,
+    /// Whether the key was issued to a data owner of a hierarchical namespace, whose SAS no rights
+    /// on paths limit. Not a field on the wire: the value of the key depends on it.
+    pub of_data_owner: bool,
 }
 
 impl DelegationKey {
@@ -75,7 +78,10 @@ impl DelegationKey {
         };
         let mut purpose = keyed(account_key);
         // Keeps delegation keys apart from signatures: no string to sign begins with a zero byte.
-        purpose.update(b"\0user delegation key");
+        purpose.update(match self.of_data_owner {
+            true => b"\0user delegation key of a data owner",
+            false => &b"\0user delegation key"[..],
+        });
         let mut mac = keyed(&purpose.finalize().into_bytes());
         for field in fields {
             mac.update(&(field.len() as u64).to_be_bytes());
@@ -176,7 +182,7 @@ mod tests {
     fn every_field_and_the_accounts_key_make_the_value() {
         let key = read("<Expiry>2024-03-02</Expiry>").unwrap();
         let mut values = vec![key.value(b"1"), key.value(b"2")];
-        let change: [fn(&mut DelegationKey); 7] = [
+        let change: [fn(&mut DelegationKey); 8] = [
             |key| key.object_id.push('x'),
             |key| key.tenant_id.push('x'),
             |key| key.start.push('x'),
@@ -184,6 +190,7 @@ mod tests {
             |key| key.service.push('x'),
             |key| key.version.push('x'),
             |key| key.delegated_tenant_id.push('x'),
+            |key| key.of_data_owner = true,
         ];
         for change in change {
             let mut other = key.clone();

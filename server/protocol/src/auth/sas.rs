@@ -52,6 +52,9 @@ pub struct Grant {
     /// The object id of the user whom the signer has authorized: `saoid`. New paths belong to this
     /// user.
     pub authorized_user: Option<String>,
+    /// The object id of the user that the user delegation key was issued to, unless as to a data
+    /// owner of the account: the rights of this user limit the SAS.
+    pub key_user: Option<String>,
     /// Whether the signature covers the parameters that override response headers.
     pub signs_response_headers: bool,
     /// Table service SAS: `tn`, in lower case.
@@ -239,7 +242,7 @@ impl<'a> Sas<'a> {
     ) -> Result<Grant> {
         let names = Names::of(context)?;
         self.check_resource(context, &names)?;
-        self.check_signature(context, &names, keys)?;
+        let of_data_owner = self.check_signature(context, &names, keys)?;
         if self.policy_name().is_some() && policy.is_none() {
             return Err(failed(
                 "The stored access policy that si names does not exist.",
@@ -257,21 +260,35 @@ impl<'a> Sas<'a> {
         check_times(start, expiry, context.sas_now)?;
         self.check_address(context)?;
         self.check_protocol(context)?;
-        self.grant(context, permissions)
+        let grant = self.grant(context, permissions)?;
+        Ok(Grant {
+            key_user: grant.key_user.filter(|_| !of_data_owner),
+            ..grant
+        })
     }
 
-    fn check_signature(&self, context: &Context, names: &Names, keys: &[Vec<u8>]) -> Result<()> {
+    /// Returns whether the SAS is signed with a user delegation key of a data owner.
+    fn check_signature(&self, context: &Context, names: &Names, keys: &[Vec<u8>]) -> Result<bool> {
         let text = self.string_to_sign(context, names);
         // Some hand-made URLs have an unencoded plus, which was decoded to a space.
         let signature = self.field("sig").replace(' ', "+");
-        let keys: Cow<'_, [Vec<u8>]> = match self.kind {
-            Kind::UserDelegation => {
-                let delegated = keys.iter().map(|key| self.delegation_key().value(key));
-                delegated.collect()
-            }
-            Kind::Account | Kind::Service => keys.into(),
+        let delegated = |of_data_owner| -> Vec<Vec<u8>> {
+            let delegated = DelegationKey {
+                of_data_owner,
+                ..self.delegation_key()
+            };
+            keys.iter().map(|key| delegated.value(key)).collect()
         };
-        let is_good = |text: &str| signature_is_good(&keys, text.as_bytes(), &signature);
+        let (keys, keys_of_owner): (Cow<'_, [Vec<u8>]>, _) = match self.kind {
+            Kind::UserDelegation => (delegated(false).into(), delegated(true)),
+            Kind::Account | Kind::Service => (keys.into(), Vec::new()),
+        };
+        let of_data_owner = std::cell::Cell::new(false);
+        let is_good = |text: &str| {
+            let text = text.as_bytes();
+            of_data_owner.set(signature_is_good(&keys_of_owner, text, &signature));
+            of_data_owner.get() || signature_is_good(&keys, text, &signature)
+        };
         let is_good_as_sent = || -> Result<bool> {
             let as_sent = Names::as_sent(context)?;
             Ok(as_sent != *names && is_good(&self.string_to_sign(context, &as_sent)))
@@ -283,7 +300,7 @@ impl<'a> Sas<'a> {
             let advice = "The SAS was changed after it was signed, or signed with a key that the account does not have.";
             return Err(refusal.with("ExtendedErrorDetail", advice));
         }
-        Ok(())
+        Ok(of_data_owner.get())
     }
 
     /// The key that a user delegation SAS claims to be signed with.
@@ -296,6 +313,7 @@ impl<'a> Sas<'a> {
             service: self.field("sks").into_owned(),
             version: self.field("skv").into_owned(),
             delegated_tenant_id: self.field("skdutid").into_owned(),
+            of_data_owner: false,
         }
     }
 
@@ -389,6 +407,7 @@ impl<'a> Sas<'a> {
             one_blob: matches!(&*self.field("sr"), "b" | "bs" | "bv"),
             checked_user: owned("suoid").filter(|_| self.kind == Kind::UserDelegation),
             authorized_user: owned("saoid").filter(|_| self.kind == Kind::UserDelegation),
+            key_user: owned("skoid").filter(|_| self.kind == Kind::UserDelegation),
             signs_response_headers: match self.kind {
                 Kind::Account => false,
                 Kind::Service => self.version.is_at_least(OVERRIDES_VERSION_MIN),

@@ -87,13 +87,19 @@ pub fn is_meant(method: &Method, query: &Query, headers: &RequestHeaders) -> boo
     let text = |name| headers.get_hashed(&name).map(text_of).unwrap_or_default();
     let is_of_client = || {
         let agent = text(USER_AGENT);
-        ["storage-dfs", "-file-datalake", "ABFS"]
+        // The last one is Hadoop's.
+        ["storage-dfs", "-file-datalake", "Azure Blob FS"]
             .iter()
             .any(|name| agent.contains(name))
     };
     let host = text(HOST);
     let label = host.split('.').nth(1).unwrap_or_default();
-    label.eq_ignore_ascii_case("dfs") || text(ACCEPT) == "application/json" || is_of_client()
+    let accept = text(ACCEPT);
+    if label.eq_ignore_ascii_case("dfs") || accept.starts_with("application/json") {
+        return true;
+    }
+    // Clients of Data Lake Storage read properties and content by the Blob protocol.
+    accept != "application/xml" && is_of_client()
 }
 
 /// The method that a request of Data Lake Storage means: `PATCH` for a `PUT` or `POST` with
@@ -197,13 +203,15 @@ mod tests {
             ("accept", "application/json"),
             ("user-agent", python),
             ("user-agent", javascript),
-            ("user-agent", "APN/1.0 Azure Blob FS/3.4 (ABFS)"),
+            ("accept", "application/json, application/octet-stream"),
+            ("user-agent", "APN/1.0 Azure Blob FS/3.5.0 (JavaJRE 17; x)"),
         ] {
             assert!(meant("DELETE", "/fs/f", &[headers]), "{headers:?}");
             assert!(!meant("PUT", "/fs/f", &[headers]), "{headers:?}");
             assert!(!meant("GET", "/fs/f?comp=tags", &[headers]), "{headers:?}");
         }
-        assert!(!meant("DELETE", "/fs/f", &[("accept", "application/xml")]));
+        let as_blob = [("accept", "application/xml"), ("user-agent", python)];
+        assert!(!meant("HEAD", "/fs/f", &as_blob));
         let mut parts = axum::http::Request::delete("/fs/f").header("host", "acct.dfs.localhost:1");
         let headers = parts.headers_mut().unwrap().clone().into();
         let query = Query::parse("").unwrap();

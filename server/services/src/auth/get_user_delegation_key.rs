@@ -13,10 +13,12 @@ use lazurite_protocol::response::headers::{parse_xml, xml};
 use std::sync::Arc;
 
 /// Answers Get User Delegation Key. Only bearers of tokens may ask: the key contains their ids.
+/// `of_data_owner`: whether the bearer may do everything in a hierarchical namespace.
 pub async fn get_user_delegation_key(
     services: Arc<Services>,
     context: Box<Context>,
     caller: Caller,
+    of_data_owner: bool,
     body: RequestBody,
 ) -> Result<Response<Body>> {
     let Caller::Bearer(bearer) = caller else {
@@ -31,6 +33,7 @@ pub async fn get_user_delegation_key(
         tenant_id: bearer.tenant_id.clone(),
         service: context.service.label()[..1].to_owned(),
         version: context.version.as_str().to_owned(),
+        of_data_owner,
         ..key
     };
     let account_key = &services.accounts.keys(&context.account)[0];

@@ -86,7 +86,7 @@ pub fn handle(
     } = route?;
     check_access(state, operation, &context, &caller, &container)?;
     let rights = Rights::of(&caller, &context, &state.data_owners);
-    rights.check(&caller, operation)?;
+    rights.check(operation)?;
     let surplus_body = if context.speaks_data_lake {
         lake::surplus_body
     } else {

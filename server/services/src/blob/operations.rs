@@ -165,10 +165,12 @@ pub static OPERATIONS: &[Row] = &[
         log_class: LogClass::Read,
         handler: |request, body| {
             let (services, caller) = (request.state.services.clone(), request.caller);
+            let of_data_owner = request.rights.are_of_data_owner();
             Box::pin(get_user_delegation_key(
                 services,
                 request.context,
                 caller,
+                of_data_owner,
                 body,
             ))
         },

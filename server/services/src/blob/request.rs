@@ -72,6 +72,13 @@ impl Request {
         matches!(&self.caller, Caller::Sas(grant) if !grant.permissions.contains('w'))
     }
 
+    /// Whether the caller may set the rights of a path that exists, as far as its credentials go: a
+    /// SAS needs the letter `p`. Source: Create a service SAS, "Permissions for a directory,
+    /// container, or blob".
+    pub fn may_set_rights(&self) -> bool {
+        !matches!(&self.caller, Caller::Sas(grant) if !grant.permissions.contains('p'))
+    }
+
     /// True if the request has a SAS whose signature covers the parameters that override response
     /// headers.
     pub fn overrides_headers(&self) -> bool {

@@ -40,7 +40,7 @@ fn refuse(exchange: &mut Exchange<'_>, failure: Failure) -> Response<Body> {
     } else {
         failure
     };
-    if failure.status.is_server_error() && failure.status != StatusCode::NOT_IMPLEMENTED {
+    if is_fault(failure.status) {
         tracing::error!(
             request_id = origin.request_id,
             status = failure.status.as_u16(),
@@ -63,6 +63,13 @@ fn refuse(exchange: &mut Exchange<'_>, failure: Failure) -> Response<Body> {
     };
     let is_head = exchange.facts.method == Method::HEAD;
     error::render(failure, format, &origin.request_id, origin.now, is_head)
+}
+
+/// Whether a refusal is a fault of the server, which its log reports as one. Neither is a feature
+/// that it lacks, nor work that it puts off: whatever keeps it busy has a line of its own.
+fn is_fault(status: StatusCode) -> bool {
+    let is_none = [StatusCode::NOT_IMPLEMENTED, StatusCode::SERVICE_UNAVAILABLE].contains(&status);
+    status.is_server_error() && !is_none
 }
 
 /// Whether the client expects the errors of Data Lake Storage. A request that is refused before its
@@ -140,6 +147,20 @@ mod tests {
             "/a/T",
         ] {
             assert_eq!(error_format(target), json, "{target}");
+        }
+    }
+
+    #[test]
+    fn a_busy_store_and_a_missing_feature_are_no_faults_of_the_server() {
+        for (status, expected) in [
+            (500, true),
+            (507, true),
+            (501, false),
+            (503, false),
+            (409, false),
+        ] {
+            let status = StatusCode::from_u16(status).unwrap();
+            assert_eq!(is_fault(status), expected, "{status}");
         }
     }
 

@@ -94,6 +94,7 @@ pub static OPERATIONS: &[Row] = &[
                 services,
                 request.context,
                 caller,
+                false,
                 body,
             ))
         },

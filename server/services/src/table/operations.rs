@@ -278,6 +278,7 @@ pub static OPERATIONS: &[Row] = &[
                 services,
                 request.context,
                 caller,
+                false,
                 body,
             ))
         },

@@ -17,13 +17,13 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::http::{Connection, Request, Response};
-use crate::operations::{Row, Source, all_rows, blob};
+use crate::operations::{Row, Source, all_rows, blob, lake_rows};
 use crate::server::{Launch, Server, Service};
 use crate::state::{restore, state, take};
 
 use accepted::Accepted;
 use provocations::foreign_source;
-use store::{done, other_server, prepare, shown};
+use store::{done, other_server, prepare, prepare_lake, shown};
 
 /// Makes a row's request invalid; `None` if that does not apply to it.
 type MakeWrong = Box<dyn Fn(&Row) -> Option<Request>>;
@@ -78,10 +78,26 @@ struct Bench {
 
 impl Bench {
     fn start(location: &std::path::Path) -> Bench {
+        Bench::with(location, &[], prepare)
+    }
+
+    /// A bench whose account has a hierarchical namespace.
+    fn start_lake(location: &std::path::Path) -> Bench {
+        Bench::with(location, &["--hns"], prepare_lake)
+    }
+
+    fn with(
+        location: &std::path::Path,
+        arguments: &[&str],
+        prepare: fn(&Server) -> BTreeMap<&'static str, String>,
+    ) -> Bench {
         let launch = Launch::on(location)
             .argument("--inMemoryPersistence")
             .argument("--allow-copy-from=127.0.0.1")
             .argument("--container-retention=7");
+        let launch = arguments
+            .iter()
+            .fold(launch, |launch, argument| launch.argument(argument));
         let server = launch.start();
         let words = prepare(&server);
         take(&server, "before");
@@ -99,6 +115,20 @@ impl Bench {
         };
         bench.reset();
         bench
+    }
+
+    /// Goes on with an account that has a hierarchical namespace.
+    fn then_lake(self, check: impl FnOnce(&mut Bench)) -> Bench {
+        let location = tempfile::TempDir::new().unwrap();
+        let mut lake = Bench {
+            refused: self.refused,
+            accepted: self.accepted,
+            unserved: self.unserved,
+            wrong_names: self.wrong_names,
+            ..Bench::start_lake(location.path())
+        };
+        check(&mut lake);
+        lake
     }
 
     /// Restores the initial state, and starts a pending copy, which a restored store lacks.
@@ -255,6 +285,11 @@ fn a_refused_request_changes_nothing() {
     for row in rows.iter().filter(|row| row.changes_state()) {
         bench.check(row, &provocations);
     }
+    let bench = bench.then_lake(|lake| {
+        for row in lake_rows().iter().filter(|row| row.changes_state()) {
+            lake.check(row, &provocations);
+        }
+    });
     println!("{} refusals changed nothing", bench.refused);
     assert_eq!(bench.unserved, [""; 0]);
     bench
@@ -268,7 +303,8 @@ fn every_published_input_is_refused_empty_bogus_twice_and_huge_or_accepted_for_a
     let mut bench = Bench::start(location.path());
     let rows = all_rows(&bench.server, bench.other);
     let published = inputs::published();
-    inputs::check_complete(&rows, &published);
+    let lakes = lake_rows();
+    inputs::check_complete(rows.iter().chain(&lakes), &published);
     let (mut operations, mut requests) = (0, 0);
     for row in rows.iter().filter(|row| row.source != Source::Foreign) {
         let Some(names) = published.get(row.name) else {
@@ -279,6 +315,16 @@ fn every_published_input_is_refused_empty_bogus_twice_and_huge_or_accepted_for_a
         requests += provocations.len();
         bench.check(row, &provocations);
     }
+    let bench = bench.then_lake(|lake| {
+        for row in &lakes {
+            if let Some(names) = published.get(row.name) {
+                let provocations = inputs::provocations(names);
+                operations += 1;
+                requests += provocations.len();
+                lake.check(row, &provocations);
+            }
+        }
+    });
     let refused = bench.refused;
     println!("{operations} operations, {requests} requests, {refused} refused");
     assert_eq!(bench.unserved, [""; 0]);

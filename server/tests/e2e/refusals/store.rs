@@ -177,6 +177,35 @@ pub(super) fn prepare(server: &Server) -> BTreeMap<&'static str, String> {
     words
 }
 
+/// Creates the resources for the rows of Data Lake Storage, in an account with a hierarchical
+/// namespace. Returns the values of the capitalised words in them.
+pub(super) fn prepare_lake(server: &Server) -> BTreeMap<&'static str, String> {
+    let words = prepare(server);
+    for container in CONTAINERS {
+        let at = |path: &str| format!("/{container}/{path}");
+        let append = format!("{}?action=append&position=0&flush=true", at("file"));
+        let stage = format!("{}?action=append&position=4", at("file"));
+        for request in [
+            blob("PUT", &format!("{}?resource=file", at("file"))),
+            blob("PATCH", &append).body("data"),
+            blob("PATCH", &stage).body("more"),
+            blob("PUT", &format!("{}?resource=file", at("dir/inner"))),
+        ] {
+            done(server, &request);
+        }
+    }
+    for path in ["file", "dir"] {
+        let lease = blob("PUT", &format!("/leased/{path}?comp=lease"));
+        let lease = lease.header("x-ms-lease-action", "acquire");
+        done(server, &lease.header("x-ms-lease-duration", "-1"));
+    }
+    for path in ["file", "dir/inner"] {
+        let hold = blob("PUT", &format!("/held/{path}?comp=legalhold"));
+        done(server, &hold.header("x-ms-legal-hold", "true"));
+    }
+    words
+}
+
 /// Returns the responses of read requests to the whole store, without the headers and lines that
 /// differ in every response.
 pub(super) fn shown(server: &Server) -> String {
@@ -226,8 +255,18 @@ pub(super) fn shown(server: &Server) -> String {
             "GET",
             &format!("/{container}/block?comp=blocklist&blocklisttype=all"),
         ));
-        for name in ["block", "append", "page", "pending"] {
+        for name in ["block", "append", "page", "pending", "file"] {
             add(blob("GET", &format!("/{container}/{name}")));
+        }
+        add(blob(
+            "GET",
+            &format!("/{container}?resource=filesystem&recursive=true"),
+        ));
+        for name in ["", "file", "dir", "dir/inner"] {
+            add(blob(
+                "HEAD",
+                &format!("/{container}/{name}?action=getAccessControl"),
+            ));
         }
     }
     add(queue("GET", "/?comp=list&include=metadata"));

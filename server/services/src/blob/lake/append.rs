@@ -35,17 +35,15 @@ pub async fn append_data(request: Request, body: RequestBody) -> Result<Response
         return Err(Failure::parameter("position", position.to_string(), reason));
     }
     let call = move |blobs: &BlobService, r: &Request| {
-        let ((outcome, written), ticket) = lease.around(blobs, r, || {
-            let address = r.address();
-            if flushes {
-                let done = blobs.append_and_flush(&address, position, upload, &conditions);
-                let ((outcome, written), ticket) = done?;
-                return Ok(((outcome, Some(written)), ticket));
-            }
-            let (outcome, ticket) = blobs.append_data(&address, position, upload, &conditions)?;
-            Ok(((outcome, None), ticket))
-        })?;
-        Ok((outcome, written, lease, ticket))
+        let (address, steps) = (r.address(), &lease.steps);
+        if flushes {
+            let done = blobs.append_and_flush(&address, position, upload, &conditions, steps)?;
+            let ((outcome, written), ticket) = done;
+            return Ok((outcome, Some(written), lease, ticket));
+        }
+        let (outcome, ticket) =
+            blobs.append_data(&address, position, upload, &conditions, steps)?;
+        Ok((outcome, None, lease, ticket))
     };
     let outcome = request.write(call).await;
     let (outcome, written, lease, ticket) =
@@ -70,6 +68,7 @@ pub async fn flush_data(request: Request) -> Result<Response<Body>> {
         position: required_number(context, "position")?,
         retain_uncommitted: flag(context, "retainUncommittedData")?.unwrap_or_default(),
         headers: path_headers(&request)?,
+        lease: lease.steps,
         conditions: Conditions {
             lease_id: lease.lease_id,
             ..request.conditions()?
@@ -81,8 +80,7 @@ pub async fn flush_data(request: Request) -> Result<Response<Body>> {
             blobs.get_blob_properties(&r.address(), &Conditions::default())?;
             return Err(lazurite_blob::Error::BlobAlreadyExists);
         }
-        let write = || blobs.flush_data(&r.address(), &flush);
-        let (written, ticket) = lease.around(blobs, r, write)?;
+        let (written, ticket) = blobs.flush_data(&r.address(), &flush)?;
         Ok((written, lease, ticket))
     };
     let (written, lease, ticket) = request.change(call).await?;

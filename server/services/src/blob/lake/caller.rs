@@ -25,8 +25,13 @@ impl From<Vec<String>> for DataOwners {
 impl DataOwners {
     /// Whether a bearer may do everything: by name, by a group, or by the role in the token.
     fn include(&self, bearer: &Bearer) -> bool {
-        let is_listed = |id: &String| self.0.iter().any(|one| one == id || one == EVERYONE);
-        bearer.is_data_owner || is_listed(&bearer.object_id) || bearer.groups.iter().any(is_listed)
+        bearer.is_data_owner
+            || self.list(&bearer.object_id)
+            || bearer.groups.iter().any(|group| self.list(group))
+    }
+
+    fn list(&self, id: &str) -> bool {
+        self.0.iter().any(|one| one == id || one == EVERYONE)
     }
 }
 
@@ -54,34 +59,36 @@ impl Rights {
                 let has_all_rights = owners.include(bearer);
                 Some(user(&bearer.object_id, &bearer.groups, has_all_rights))
             }
-            Caller::Sas(grant) => match (&grant.checked_user, &grant.authorized_user) {
-                (Some(id), _) => Some(user(id, &[], false)),
-                (None, Some(id)) => Some(user(id, &[], true)),
-                (None, None) => None,
-            },
+            Caller::Sas(grant) => {
+                // A user without the role may not act as another one.
+                let limit = grant.key_user.as_ref().filter(|id| !owners.list(id));
+                match (limit, &grant.checked_user, &grant.authorized_user) {
+                    (Some(id), _, _) | (None, Some(id), _) => Some(user(id, &[], false)),
+                    (None, None, Some(id)) => Some(user(id, &[], true)),
+                    (None, None, None) => None,
+                }
+            }
             Caller::Owner | Caller::Anonymous => None,
         };
         Rights { user }
     }
 
-    /// Whether the rights of the user are checked.
-    fn are_checked(&self) -> bool {
-        self.user.as_ref().is_some_and(|user| !user.has_all_rights)
+    /// Whether the caller is known by an id, and may do everything.
+    pub fn are_of_data_owner(&self) -> bool {
+        self.user.as_ref().is_some_and(|user| user.has_all_rights)
     }
 
-    /// Refuses an operation on the account or a container for a bearer whose rights are checked:
-    /// the access control lists of paths do not cover such operations.
-    pub fn check<R>(&self, caller: &Caller, operation: &Operation<R>) -> Result<()> {
+    /// Refuses an operation on the account or a container for a user whose rights are checked: the
+    /// access control lists of paths do not cover such operations.
+    pub fn check<R>(&self, operation: &Operation<R>) -> Result<()> {
         let is_of_paths = match operation.resource {
             Resource::Blob | Resource::Account => true,
-            Resource::Container => ["ListBlobs", "PathList"].contains(&operation.name),
-            // A SAS signed with the key would have all rights.
-            _ => false,
+            // Each request in a batch is checked like the same request alone. User delegation keys
+            // are for data owners: saoid and suoid would let others act as any user.
+            _ => ["ListBlobs", "PathList", "Batch"].contains(&operation.name),
         };
-        match caller {
-            Caller::Bearer(bearer) if self.are_checked() && !is_of_paths => {
-                Err(refused(&bearer.object_id))
-            }
+        match &self.user {
+            Some(user) if !user.has_all_rights && !is_of_paths => Err(refused(&user.id)),
             _ => Ok(()),
         }
     }
@@ -89,8 +96,8 @@ impl Rights {
 
 fn refused(object_id: &str) -> Failure {
     let why = format!(
-        "The operation needs the role {DATA_OWNER}. The bearer of the token, {object_id}, has it with --data-owners={object_id}, or \
-         with the claim roles."
+        "The operation needs the role {DATA_OWNER}. The user {object_id} has it with --data-owners={object_id}, or with a token that has \
+         it in the claim roles."
     );
     common::PERMISSION_MISMATCH.with("ExtendedErrorDetail", why)
 }

@@ -27,6 +27,7 @@ pub fn put_directory(
         headers: headers.clone(),
         metadata: metadata.clone(),
         access: NewAccess::default(),
+        may_set_rights: false,
         lease: None,
         expiry: None,
         encryption_context: None,

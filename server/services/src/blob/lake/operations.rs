@@ -11,7 +11,9 @@ use crate::blob::lake::inputs::{
     ACL, CONTENT_MD5, EXPIRY, LEASE_STEPS, NEW_LEASE, OWNERS, PAGE, PATH_HEADERS, PERMISSIONS,
     PROPERTIES, SOURCE_CONDITIONS, UMASK,
 };
-use crate::blob::lake::permissions::{access_of_new_path, permissions_of_access_control};
+use crate::blob::lake::permissions::{
+    access_of_new_path, permissions_of_access_control, permissions_of_append, permissions_of_rename,
+};
 use crate::blob::lake::{access, append, file_systems, list, paths, rename};
 use crate::blob::permissions::{READ_BLOB, permissions_of_lease};
 use crate::blob::request::Request;
@@ -127,7 +129,7 @@ pub static OPERATIONS: &[Row] = &[
         name: "PathRename",
         resource: Resource::Blob,
         when: renames,
-        permissions: any_sas("o", "cwm"),
+        permissions: Permissions::ByRequest(permissions_of_rename),
         log_name: LogName::Fixed("RenamePathFile"),
         creates_blob: true,
         reads: union(&[
@@ -135,6 +137,11 @@ pub static OPERATIONS: &[Row] = &[
             SOURCE_CONDITIONS,
             LEASE,
             PROPERTIES,
+            // Read to be refused.
+            OWNERS,
+            PERMISSIONS,
+            UMASK,
+            ACL,
             headers(&[RENAME_SOURCE]),
             parameters(&["mode", "continuation"]),
         ]),
@@ -178,7 +185,7 @@ pub static OPERATIONS: &[Row] = &[
         name: "PathAppendData",
         published: &["Path_AppendData"],
         comp: "append",
-        permissions: any_sas("o", "aw"),
+        permissions: Permissions::ByRequest(permissions_of_append),
         log_name: LogName::Fixed("AppendFile"),
         body: BodyRule::Required,
         reads: union(&[
@@ -196,7 +203,7 @@ pub static OPERATIONS: &[Row] = &[
         name: "PathFlushData",
         published: &["Path_FlushData"],
         comp: "flush",
-        permissions: any_sas("o", "aw"),
+        permissions: Permissions::ByRequest(permissions_of_append),
         log_name: LogName::Fixed("FlushFile"),
         reads: union(&[
             CONDITIONS,
@@ -339,6 +346,10 @@ pub fn operation(context: &Context, container: &str, path: &str) -> Result<&'sta
         header: &|name| context.header(name),
         parameter: &|name| context.query.get(name),
     };
+    check_resource(&asked)?;
+    if context.headers.get(RENAME_SOURCE).is_some() && !renames(&asked) {
+        return Err(common::MISSING_REQUIRED_HEADER.with("HeaderName", RENAME_SOURCE));
+    }
     if container.is_empty() {
         asked.resource = Resource::Service;
     } else if names_file_system(&asked) {
@@ -353,11 +364,32 @@ pub fn operation(context: &Context, container: &str, path: &str) -> Result<&'sta
         .map_err(|unmatched| refusal(unmatched, &asked))
 }
 
+/// Refuses a kind of resource that there is not. Error: `InvalidQueryParameterValue`.
+fn check_resource(asked: &Asked) -> Result<()> {
+    let Some(resource) = (asked.parameter)("resource") else {
+        return Ok(());
+    };
+    let kinds = ["account", "filesystem", "directory", "file"];
+    if kinds.iter().any(|kind| resource.eq_ignore_ascii_case(kind)) {
+        return Ok(());
+    }
+    let reason = "It is none of account, filesystem, directory and file.";
+    Err(Failure::parameter("resource", resource, reason))
+}
+
+/// Whether this is a PATCH of a path that does not say what it updates.
+fn lacks_action(asked: &Asked) -> bool {
+    asked.method == "PATCH" && asked.resource == Resource::Blob && asked.comp.is_empty()
+}
+
 fn refusal(unmatched: Unmatched, asked: &Asked) -> Failure {
     match unmatched {
         Unmatched::Comp => {
             let reason = "There is no such action.";
             Failure::parameter("action", asked.comp, reason)
+        }
+        Unmatched::Method if lacks_action(asked) => {
+            common::MISSING_REQUIRED_QUERY_PARAMETER.with("QueryParameterName", "action")
         }
         Unmatched::Method => common::UNSUPPORTED_HTTP_VERB.into(),
         Unmatched::Condition => {

@@ -14,11 +14,11 @@ use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::{HeaderName, HeaderValue};
 use lazurite_blob::{
-    Blob, BlobHeaders, BlobService, Conditions, CreatePath, Error, Guid, LeaseDuration, PathKind,
-    Rights, Written,
+    Blob, BlobService, Conditions, CreatePath, Error, Guid, LeaseDuration, PathKind, Rights,
+    Written,
 };
 use lazurite_protocol::request::context::Context;
-use lazurite_protocol::response::error::{Failure, Result};
+use lazurite_protocol::response::error::{Failure, Result, common};
 use lazurite_protocol::response::headers::{REQUEST_SERVER_ENCRYPTED, empty, put, put_static};
 
 const EXISTING_TYPE: HeaderName = HeaderName::from_static("x-ms-existing-resource-type");
@@ -38,6 +38,7 @@ pub async fn create_path(request: Request) -> Result<Response<Body>> {
         headers: path_headers(&request)?,
         metadata: properties(context)?.unwrap_or_default(),
         access: new_access(&request)?,
+        may_set_rights: request.may_set_rights(),
         lease: new_lease(context)?,
         expiry: optional_expiry(context)?,
         encryption_context: context.header("x-ms-encryption-context"),
@@ -83,10 +84,14 @@ async fn create(request: Request, path: CreatePath) -> Result<Written> {
 
 /// The lease that a new path has from the start.
 fn new_lease(context: &Context) -> Result<Option<(Guid, LeaseDuration)>> {
-    let Some(id) = optional_id(context, "x-ms-proposed-lease-id")? else {
-        return Ok(None);
-    };
     let name = "x-ms-lease-duration";
+    let proposed = "x-ms-proposed-lease-id";
+    let Some(id) = optional_id(context, proposed)? else {
+        return match context.header(name) {
+            Some(_) => Err(common::MISSING_REQUIRED_HEADER.with("HeaderName", proposed)),
+            None => Ok(None),
+        };
+    };
     let text = context.required_header(name)?;
     let seconds = text.parse().map_err(|_| Failure::header(name, text))?;
     Ok(Some((id, LeaseDuration::new(seconds)?)))
@@ -98,6 +103,8 @@ pub async fn delete_path(request: Request) -> Result<Response<Body>> {
         "The root directory cannot be deleted: delete the file system.",
     )?;
     let recursive = flag(&request.context, "recursive")?.unwrap_or_default();
+    // A deletion is one step, and comes in no pages.
+    flag(&request.context, "paginated")?;
     let conditions = request.conditions()?;
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.delete_path(&r.address(), recursive, &conditions)
@@ -185,45 +192,12 @@ fn validators(blob: &Blob) -> Written {
 /// Path - Update, action `setProperties`.
 pub async fn set_properties(request: Request) -> Result<Response<Body>> {
     let metadata = properties(&request.context)?;
-    let sent = path_headers(&request)?;
+    let headers = path_headers(&request)?;
     let conditions = request.conditions()?;
     let change = move |blobs: &BlobService, r: &Request| {
-        let address = r.address();
-        let blob = blobs.get_blob_properties(&address, &conditions)?;
-        // Later steps must find the blob that the conditions were met by.
-        let of = |etag: lazurite_blob::ETag| Conditions {
-            if_match: Some(lazurite_blob::ETags::OneOf(vec![etag.to_string()])),
-            lease_id: conditions.lease_id,
-            customer_key: conditions.customer_key,
-            ..Conditions::default()
-        };
-        let (mut written, mut ticket) = (validators(&blob), None);
-        if sent != BlobHeaders::default() {
-            let headers = merged(sent, blob.headers);
-            let (set, logged) = blobs.set_blob_properties(&address, headers, &of(blob.etag))?;
-            (written, ticket) = (set, Some(logged));
-        }
-        if let Some(metadata) = metadata {
-            let (set, logged) = blobs.set_blob_metadata(&address, metadata, &of(written.etag))?;
-            (written, ticket) = (set, Some(logged));
-        }
-        Ok((written, ticket))
+        blobs.set_path_properties(&r.address(), &headers, metadata, &conditions)
     };
     let (written, ticket) = request.write(change).await?;
-    if let Some(ticket) = ticket {
-        ticket.await?;
-    }
+    ticket.await?;
     Ok(with_validators(empty(200), &written))
-}
-
-/// The headers of a path after a request that sends some of them.
-fn merged(sent: BlobHeaders, kept: BlobHeaders) -> BlobHeaders {
-    BlobHeaders {
-        content_type: sent.content_type.or(kept.content_type),
-        content_encoding: sent.content_encoding.or(kept.content_encoding),
-        content_language: sent.content_language.or(kept.content_language),
-        cache_control: sent.cache_control.or(kept.cache_control),
-        content_disposition: sent.content_disposition.or(kept.content_disposition),
-        content_md5: sent.content_md5.or(kept.content_md5),
-    }
 }

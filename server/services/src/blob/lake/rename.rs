@@ -18,6 +18,7 @@ use lazurite_protocol::response::headers::empty;
 pub async fn rename_path(request: Request) -> Result<Response<Body>> {
     refuse_root(&request, "A path cannot be renamed to the root directory.")?;
     let context = &request.context;
+    refuse_access(context)?;
     let rename = RenamePath {
         mode: mode(context)?,
         source_conditions: Conditions {
@@ -43,6 +44,27 @@ pub async fn rename_path(request: Request) -> Result<Response<Body>> {
     let (written, ticket) = outcome.map_err(|failure| refuse_overwrite(failure, create_only))?;
     ticket.await?;
     Ok(with_validators(empty(201), &written))
+}
+
+/// Refuses headers of access control, which a rename leaves as it is.
+fn refuse_access(context: &Context) -> Result<()> {
+    let names = [
+        "x-ms-owner",
+        "x-ms-group",
+        "x-ms-permissions",
+        "x-ms-umask",
+        "x-ms-acl",
+    ];
+    let sent = names.iter().find(|name| context.header(name).is_some());
+    sent.map_or(Ok(()), |name| {
+        let detail = "A rename keeps owner, group and rights of the path. Set them with \
+                      action=setAccessControl afterwards.";
+        let message = "One of the HTTP headers specified in the request is not supported.";
+        let refused = Failure::new(400, "UnsupportedHeader", message);
+        Err(refused
+            .with("HeaderName", *name)
+            .with("ExtendedErrorDetail", detail))
+    })
 }
 
 /// Official clients send `legacy`; Hadoop sends no mode.
