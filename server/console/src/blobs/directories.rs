@@ -80,6 +80,7 @@ pub async fn create(
             headers: BlobHeaders::default(),
             metadata: Metadata::default(),
             access: NewAccess::default(),
+            may_set_rights: false,
             lease: None,
             expiry: None,
             encryption_context: None,

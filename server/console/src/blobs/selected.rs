@@ -373,6 +373,7 @@ fn make_directory(
         headers: BlobHeaders::default(),
         metadata: Metadata::default(),
         access: NewAccess::default(),
+        may_set_rights: false,
         lease: None,
         expiry: None,
         encryption_context: None,
