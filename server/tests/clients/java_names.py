@@ -1,4 +1,4 @@
-"""Gives Java classes their own names again, in a jar whose makers put them below a package of theirs."""
+"""Gives classes of Hadoop their own names again, in a jar whose makers put them below a package of theirs."""
 
 import struct
 import zipfile
@@ -11,7 +11,7 @@ WIDE = (5, 6)
 
 
 def unshaded(jar, target, package, prefix):
-    """Copies the classes of `package` from `jar` to `target`. Their names there, and those that they use, begin with `prefix`."""
+    """Copies the classes of `package` from `jar` to `target`, without the prefix of their names and of other classes of Hadoop."""
     pairs = [(prefix + "org.apache.hadoop", "org.apache.hadoop")]
     pairs += [(old.replace(".", "/"), new.replace(".", "/")) for old, new in pairs]
     start = (prefix + package).replace(".", "/") + "/"
