@@ -367,14 +367,11 @@ impl NewAccess {
     /// What of the request counts for a path that exists. A directory keeps its permissions: Hadoop
     /// sends `x-ms-permissions` and `x-ms-umask` whenever it makes sure that a directory exists.
     pub(crate) fn of_existing(&self, is_directory: bool) -> NewAccess {
-        match is_directory {
-            true => NewAccess {
-                permissions: None,
-                umask: None,
-                ..self.clone()
-            },
-            false => self.clone(),
+        let mut counts = self.clone();
+        if is_directory {
+            (counts.permissions, counts.umask) = (None, None);
         }
+        counts
     }
 
     /// Whether the request names rights: permissions, a umask or a list.

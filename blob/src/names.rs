@@ -83,10 +83,10 @@ pub(crate) fn blob_name(name: &str) -> Result<Cow<'_, str>> {
 
 /// Fails for characters and segments that no name has.
 fn check_characters(name: &str) -> Result<()> {
-    match name.chars().any(char::is_control) || has_dot_segment(name) {
-        true => Err(Error::InvalidUri),
-        false => Ok(()),
+    if name.chars().any(char::is_control) || has_dot_segment(name) {
+        return Err(Error::InvalidUri);
     }
+    Ok(())
 }
 
 /// The segments of a path in a hierarchical container, whose backslashes are slashes already; none

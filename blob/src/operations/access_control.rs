@@ -169,9 +169,10 @@ impl RecursiveChange<'_> {
     /// Changes one path. `before` is its record when the page began.
     fn change(&mut self, path: &str, before: &Blob) -> Result<Next> {
         let is_directory = before.is_directory();
-        let change = match is_directory {
-            true => self.change,
-            false => &self.for_files,
+        let change = if is_directory {
+            self.change
+        } else {
+            &self.for_files
         };
         let address = BlobAddress {
             blob: path,
@@ -185,10 +186,8 @@ impl RecursiveChange<'_> {
             Ok((blob, ticket)) => {
                 self.ticket = Some(ticket);
                 self.outcome.count(is_directory);
-                Ok(match is_directory {
-                    true => Next::Below(Box::new(blob)),
-                    false => Next::On,
-                })
+                let directory = is_directory.then(|| Box::new(blob));
+                Ok(directory.map_or(Next::On, Next::Below))
             }
             // It was removed or renamed meanwhile.
             Err(Error::BlobNotFound) => Ok(Next::On),
@@ -208,10 +207,7 @@ impl RecursiveChange<'_> {
     fn fail(&mut self, path: &str, is_directory: bool, reason: String) -> Next {
         let failed = &mut self.outcome.failed;
         failed.push((path.to_string(), is_directory, reason));
-        match self.goes_on {
-            true => Next::On,
-            false => Next::Stop,
-        }
+        if self.goes_on { Next::On } else { Next::Stop }
     }
 }
 

@@ -202,8 +202,8 @@ impl BlobWrite<'_> {
 /// request.
 fn check_new_owner(access: &AccessControl, caller: &Caller, new: &NewAccess) -> Result<()> {
     let (owner, group) = (new.owner.as_ref(), new.group.as_ref());
-    match caller.has_all_rights || access.may_belong_to(caller, owner, group) {
-        true => Ok(()),
-        false => Err(Error::AuthorizationPermissionMismatch),
+    if caller.has_all_rights || access.may_belong_to(caller, owner, group) {
+        return Ok(());
     }
+    Err(Error::AuthorizationPermissionMismatch)
 }

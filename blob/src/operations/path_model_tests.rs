@@ -173,10 +173,7 @@ fn step(store: &Store, model: &mut Model, random: &mut Choices) {
             (flushed, model.put(&path, Some([before, body].concat())))
         }
         55..85 => {
-            let mode = match random.below(2) == 0 {
-                true => RenameMode::Legacy,
-                false => RenameMode::Posix,
-            };
+            let mode = random.pick(&[RenameMode::Legacy, RenameMode::Posix]);
             let request = RenamePath {
                 mode,
                 ..RenamePath::default()

@@ -78,10 +78,10 @@ impl DelegationKey {
         };
         let mut purpose = keyed(account_key);
         // Keeps delegation keys apart from signatures: no string to sign begins with a zero byte.
-        purpose.update(match self.of_data_owner {
-            true => b"\0user delegation key of a data owner",
-            false => &b"\0user delegation key"[..],
-        });
+        purpose.update(b"\0user delegation key");
+        if self.of_data_owner {
+            purpose.update(b" of a data owner");
+        }
         let mut mac = keyed(&purpose.finalize().into_bytes());
         for field in fields {
             mac.update(&(field.len() as u64).to_be_bytes());

@@ -254,7 +254,7 @@ fn requests_of_data_lake_storage_find_their_operations() {
     }
     for (method, target, code) in [
         ("PATCH", "/fs/f?action=other", "InvalidQueryParameterValue"),
-        ("PATCH", "/fs/f", "UnsupportedHttpVerb"),
+        ("PATCH", "/fs/f", "MissingRequiredQueryParameter"),
         ("POST", "/fs?resource=filesystem", "UnsupportedHttpVerb"),
         (
             "GET",
