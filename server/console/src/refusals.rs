@@ -1,8 +1,8 @@
 //! The layer that gives refusals a body: a page or JSON, whichever the client prefers.
 
 use crate::form::Form;
-use crate::{layout, links};
 use crate::respond::{HTML, JSON, NotRendered};
+use crate::{layout, links};
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::Response;
@@ -91,7 +91,9 @@ fn above(path: &str, code: &str) -> Vec<(String, String)> {
         return above;
     };
     above.push((account.clone(), links::path(&[folder, account], &[])));
-    let name = segments.get(2).filter(|name| !OF_ACCOUNT.contains(&name.as_str()));
+    let name = segments
+        .get(2)
+        .filter(|name| !OF_ACCOUNT.contains(&name.as_str()));
     if let Some(name) = name.filter(|_| !NO_RESOURCE.contains(&code)) {
         above.push((name.clone(), links::path(&[folder, account, name], &[])));
     }
@@ -203,13 +205,19 @@ mod tests {
     fn a_refusal_leads_to_the_pages_above_it_that_are_there() {
         let titles = |path: &str, code: &str| {
             let above = above(path, code);
-            above.into_iter().map(|(title, _)| title).collect::<Vec<_>>()
+            above
+                .into_iter()
+                .map(|(title, _)| title)
+                .collect::<Vec<_>>()
         };
         let blob = "/_lazurite/blobs/a/my%20photos/blob";
         assert_eq!(titles(blob, "BlobNotFound"), ["Blobs", "a", "my photos"]);
         assert_eq!(titles(blob, "ContainerNotFound"), ["Blobs", "a"]);
         assert_eq!(titles(blob, "ForkNotFound"), ["Blobs"]);
-        assert_eq!(titles("/_lazurite/blobs/a/tags", "InvalidInput"), ["Blobs", "a"]);
+        assert_eq!(
+            titles("/_lazurite/blobs/a/tags", "InvalidInput"),
+            ["Blobs", "a"]
+        );
         assert_eq!(titles("/_lazurite/nowhere", "PageNotFound"), [""; 0]);
     }
 }

@@ -3,7 +3,8 @@
 
 use crate::blobs::count::count_blobs;
 use crate::blobs::place::{Place, check_changeable};
-use crate::blobs::{access, blob, change, rename};
+use crate::blobs::properties::properties;
+use crate::blobs::{access, change, rename};
 use crate::context::Console;
 use crate::form::Form;
 use crate::respond::{Done, Html, Page, SeeOther, Visit, made, written};
@@ -40,7 +41,7 @@ pub fn page(
             a.danger.button href=(place.blob_path(&["delete"], name)) { "Delete…" }
         }
         section #rename { h2 { "Rename or move" } (rename::directory_form(console, place, (name, directory), visit.origin.now)) }
-        section { h2 { "Properties" } (blob::properties(directory, visit)) }
+        section { h2 { "Properties" } (properties(directory, visit)) }
         (change::directory_forms(console, place, name, directory, visit))
     };
     layout::page_in(console, place.account, "Blobs", name, content)

@@ -16,6 +16,7 @@ mod directories;
 mod history;
 mod parts;
 mod place;
+mod properties;
 mod rename;
 mod selected;
 mod tags;

@@ -140,3 +140,8 @@ pub fn blob_path(account: &str, container: &str, name: &str) -> String {
     let place = Place { account, container };
     place.blob_path(&[], name)
 }
+
+/// The directory of a prefix: all up to its last slash. Uploads go there.
+pub fn directory_of(prefix: &str) -> &str {
+    prefix.rfind('/').map_or("", |at| &prefix[..=at])
+}

@@ -5,8 +5,7 @@
 use crate::blobs::archive::archive;
 use crate::blobs::between::{self, Side};
 use crate::blobs::chosen::{Item, Selected};
-use crate::blobs::place::{Place, check_changeable};
-use crate::blobs::tree::directory_of;
+use crate::blobs::place::{Place, check_changeable, directory_of};
 use crate::context::Console;
 use crate::destination::{self, Destination};
 use crate::form::Form;

@@ -2,7 +2,7 @@
 
 use crate::blobs::chosen::noun;
 use crate::blobs::count::count_blobs;
-use crate::blobs::place::{Place, check_changeable};
+use crate::blobs::place::{Place, check_changeable, directory_of};
 use crate::blobs::words::{content_type, lease};
 use crate::blobs::{access, directories};
 use crate::context::Console;
@@ -92,11 +92,6 @@ impl View {
             ..ListBlobs::default()
         }
     }
-}
-
-/// The directory of a prefix: all up to its last slash. Uploads go there.
-pub fn directory_of(prefix: &str) -> &str {
-    prefix.rfind('/').map_or("", |at| &prefix[..=at])
 }
 
 fn upload_button() -> Markup {
