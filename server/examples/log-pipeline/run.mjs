@@ -52,8 +52,7 @@ class Pipeline {
   async delete() {
     await this.log.deleteIfExists();
     await this.batches.deleteIfExists();
-    for (const hour of await this.tailHours())
-      await this.tables.deleteTable(this.tailPrefix + hour);
+    for (const hour of await this.tailHours()) await this.dropTail(hour);
   }
 
   // The web servers
@@ -122,16 +121,22 @@ class Pipeline {
       { ...keysOf(record, batchId, number), record },
       "Replace",
     ];
-    await table.createTable();
-    // Another collector may begin a new hour and drop this table in between: it is old then.
-    await table.submitTransaction(records.map(row)).catch(unless(404));
+    // Another collector may begin a new hour and drop this table before or in between: it is old
+    // then, and is there no more (404) or is being deleted (409).
+    await table.createTable().catch(unless(409));
+    await table.submitTransaction(records.map(row)).catch(unless(404, 409));
   }
 
   /** Old tails go by whole tables. */
   async dropOldTails() {
     for (const hour of await this.tailHours()) {
-      if (hour < previous(this.newestHour)) await this.tables.deleteTable(this.tailPrefix + hour);
+      if (hour < previous(this.newestHour)) await this.dropTail(hour);
     }
+  }
+
+  /** Another collector, or a request whose answer was lost, may have begun to delete it. */
+  dropTail(hour) {
+    return this.tables.deleteTable(this.tailPrefix + hour).catch(unless(404, 409));
   }
 
   // The readers
