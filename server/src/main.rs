@@ -5,6 +5,11 @@ use std::process::ExitCode;
 /// With jemalloc, freed memory goes back to the system, and memory stays flat under whole-table
 /// scans, where the C library's allocator lets it grow. Mimalloc (0.1.52) is as fast, but keeps
 /// twice the memory: 330 MB instead of 137 after a million entities.
+///
+/// The same holds with musl. Processor time of a request relative to jemalloc (static programs,
+/// 16 connections, two busy cores, medians of three runs): musl's own allocator 1.5 to insert an
+/// entity and to read a range of entities, 1.3 to put a blob, 1.2 for a cycle of a message, 1.0
+/// to get an entity, 0.85 to get a blob; mimalloc 0.9 to 1.5, with up to 303 MB instead of 65.
 #[cfg(all(unix, feature = "jemalloc"))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
