@@ -351,16 +351,9 @@ impl Running {
             }
             Reader::Parquet(None) => return Ok(Read::End),
             Reader::Documents(reader) => match reader.next(input, is_last)? {
-                documents::Step::Document(Ok(document)) => {
+                documents::Step::Document(document) => {
                     let table: &[Path] = &self.pass.statement.table;
                     self.documents = rows(document, table).into_iter();
-                }
-                documents::Step::Document(Err(description)) => {
-                    let error = RowError {
-                        name: "ParseError",
-                        description,
-                    };
-                    self.pass.row_error(&error, reader.record_start)?;
                 }
                 documents::Step::NeedsInput => return Ok(Read::NeedsInput),
                 documents::Step::End => return Ok(Read::End),
