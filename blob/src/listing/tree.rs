@@ -100,8 +100,8 @@ impl<'a> TreeWalk<'a> {
         Ok(walk)
     }
 
-    /// What is below a directory at this path is walked as this record of the directory says: it was
-    /// changed since the walk began.
+    /// What is below a directory at this path is walked as this record of the directory says: it
+    /// was changed since the walk began.
     pub(super) fn enters_as(&mut self, path: &str, directory: Blob) {
         if let Some(waiting) = self.waiting.get_mut(&format!("{path}/")) {
             *waiting = directory;

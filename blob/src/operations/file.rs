@@ -40,10 +40,11 @@ pub struct FlushData {
 
 impl BlobService {
     /// Puts data at a position of a file, to be flushed. The file itself does not change but for its
-    /// lease, nor does its ETag. Data put again at a position replaces the data before. `upload` must have been begun as
-    /// [`UploadKind::PutBlock`]. Of the conditions, the lease id, the key and the scope are used.
-    /// Errors: invalid names; `NotHierarchical`; `ContainerNotFound`, `BlobNotFound`,
-    /// `OperationNotSupportedOnDirectory`, `InvalidBlobType`; and as [`BlobService::put_block`].
+    /// lease, nor does its ETag. Data put again at a position replaces the data before. `upload`
+    /// must have been begun as [`UploadKind::PutBlock`]. Of the conditions, the lease id, the key
+    /// and the scope are used. Errors: invalid names; `NotHierarchical`; `ContainerNotFound`,
+    /// `BlobNotFound`, `OperationNotSupportedOnDirectory`, `InvalidBlobType`; those of leases; and as
+    /// [`BlobService::put_block`].
     pub fn append_data(
         &self,
         address: &BlobAddress<'_>,

@@ -17,8 +17,8 @@ use crate::service::BlobService;
 use lazurite_engine::Transaction;
 use std::sync::Arc;
 
-/// Number of directories on a path that are looked up in the cache, from the end: each look-up reads
-/// the whole path.
+/// Number of directories on a path that are looked up in the cache, from the end: each reads
+/// the whole path before it.
 const CACHED_SEGMENTS_MAX: usize = 64;
 
 /// What a write is about to do with the path: which rights its caller needs.

@@ -54,8 +54,7 @@ pub fn permissions_of_append(context: &Context) -> RequiredPermissions {
     RequiredPermissions::same("o", Letters::Any(letters))
 }
 
-/// A rename needs `c`, `w` or `m` at its destination. Properties make it a creation, which `m` alone
-/// does not cover.
+/// A rename needs `c`, `w` or `m` at its destination. Properties need `c` or `w`: `m` alone moves.
 pub fn permissions_of_rename(context: &Context) -> RequiredPermissions {
     let sets_properties = context.header("x-ms-properties").is_some();
     let letters = if sets_properties { "cw" } else { "cwm" };
