@@ -253,11 +253,11 @@ fn threads_under_one_root_leave_no_orphans_and_no_doubles() {
     let is_over = AtomicBool::new(false);
     let over = &is_over;
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..16u64)
+        let workers: Vec<_> = (0..64u64)
             .map(|thread| {
                 scope.spawn(move || {
                     let mut random = Choices::new(thread);
-                    for _ in 0..200 {
+                    for _ in 0..100 {
                         let (path, other) = (random_path(&mut random), random_path(&mut random));
                         let (path, other) = (format!("moving/{path}"), format!("moving/{other}"));
                         let none = Conditions::default();
