@@ -84,11 +84,11 @@ def build(name: str, words: "list[str]", rustflags: "list[str]", **options: obje
             environment |= {"RUSTC_BOOTSTRAP": "1", "__CARGO_TESTS_ONLY_SRC_ROOT": str(sources(target.triple))}
             command += ["-Zbuild-std=std,panic_unwind"]
             rustflags = [*rustflags, f"--remap-path-prefix={sources(target.triple)}=library"]
-        if target.zig:
-            # Rust's own files for the start of a program are not there, and zig has some.
-            rustflags = [*rustflags, "-Clink-self-contained=no"]
         if name.startswith("darwin"):
             rustflags = [*rustflags, f"-Clink-arg=-F{frameworks()}"]
+        elif target.zig:
+            # Rust's own files for the start of a program are not there, and zig has some.
+            rustflags = [*rustflags, "-Clink-self-contained=no"]
     environment["CARGO_ENCODED_RUSTFLAGS"] = "\x1f".join([*os.environ.get("RUSTFLAGS", "").split(), *rustflags])
     return subprocess.run(command, cwd=ROOT, env=environment | options.pop("env", {}), **options)
 

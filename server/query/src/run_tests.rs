@@ -492,7 +492,7 @@ fn positions_count_from_the_beginning_of_the_blob() {
             "SELECT * FROM BlobStorage",
             json(),
             "{}\n{a}\n",
-            (false, 103),
+            (true, 103),
         ),
         ("SELECT * FROM BlobStorage", json(), "{}\n7\n", (true, 103)),
     ] {
