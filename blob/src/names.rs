@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use std::borrow::Cow;
 
 /// Maximum number of characters, as UTF-16 code units, in the name of a blob.
-const BLOB_NAME_UNITS_MAX: usize = 1024;
+pub(crate) const BLOB_NAME_UNITS_MAX: usize = 1024;
 /// Maximum number of parts of a blob's name between slashes.
 const BLOB_NAME_SEGMENTS_MAX: usize = 254;
 /// Maximum number of parts of a path in a hierarchical container. Source: Naming and referencing

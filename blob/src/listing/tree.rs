@@ -15,13 +15,11 @@ use crate::listing::entries::{Entries, Position, Step};
 use crate::listing::entry::{BlobEntry, ListBlobs, ListedBlob, PathKind};
 use crate::listing::walk::Walk;
 use crate::model::Blob;
+use crate::names::BLOB_NAME_UNITS_MAX;
 use crate::operations::check_access;
 use lazurite_engine::Snapshot;
 use std::collections::BTreeMap;
 use std::time::SystemTime;
-
-/// No segment has more characters: new paths have no more.
-const SEGMENT_CHARACTERS_MAX: usize = 1024;
 
 /// What a walk reads.
 #[derive(Clone, Copy)]
@@ -148,8 +146,8 @@ impl<'a> TreeWalk<'a> {
 
     /// Lets those directories wait that are before this name, while what is below them is after it.
     fn wait_before(&mut self, path: &str, id: u128, name: &str) -> Result<()> {
-        // The marker of a request may be longer than any name.
-        let ends = name.char_indices().skip(1).take(SEGMENT_CHARACTERS_MAX);
+        // The marker of a request may be longer than any segment.
+        let ends = name.char_indices().skip(1).take(BLOB_NAME_UNITS_MAX);
         for (end, _) in ends.filter(|(end, _)| name.as_bytes()[*end] < b'/') {
             if let Some(blob) = self.child(id, &name[..end])?.filter(Blob::is_directory) {
                 self.waiting

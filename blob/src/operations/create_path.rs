@@ -41,6 +41,24 @@ pub struct CreatePath {
     pub conditions: Conditions,
 }
 
+impl CreatePath {
+    /// The request for a path with nothing but defaults. It may not change the rights of a path that
+    /// exists.
+    pub fn of(kind: PathKind) -> CreatePath {
+        CreatePath {
+            kind,
+            headers: BlobHeaders::default(),
+            metadata: Metadata::default(),
+            access: NewAccess::default(),
+            may_set_rights: false,
+            lease: None,
+            expiry: None,
+            encryption_context: None,
+            conditions: Conditions::default(),
+        }
+    }
+}
+
 impl BlobService {
     /// Makes a directory, or an empty file in place of any file that has the name; makes the
     /// directories on the way. A directory that is there keeps what is in it. Errors: invalid names;
@@ -133,7 +151,8 @@ impl BlobWrite<'_> {
     ) -> Result<Option<Box<AccessControl>>> {
         let is_directory = current.is_directory();
         let new = &request.access.of_existing(is_directory);
-        let (Some(access), true) = (&current.access, *new != NewAccess::default()) else {
+        let names_any = *new != NewAccess::default();
+        let Some(access) = current.access.as_ref().filter(|_| names_any) else {
             return Ok(current.access.clone());
         };
         if new.names_rights() && !request.may_set_rights {

@@ -266,10 +266,10 @@ impl BlobWrite<'_> {
         while let Some(chunk) = reader.next_chunk(COMPARED_BYTES)? {
             checksummer.update(&chunk);
         }
-        match checksummer.finish().crc64 == body.checksums.crc64 {
-            true => Ok(()),
-            false => Err(Error::InvalidFlushPosition),
+        if checksummer.finish().crc64 != body.checksums.crc64 {
+            return Err(Error::InvalidFlushPosition);
         }
+        Ok(())
     }
 
     /// The appended data, as a flush finds it. Error: `InvalidFlushPosition`.

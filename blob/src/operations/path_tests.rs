@@ -13,15 +13,8 @@ pub(super) fn lake() -> Store {
 
 pub(super) fn create(kind: PathKind) -> CreatePath {
     CreatePath {
-        kind,
-        headers: BlobHeaders::default(),
-        metadata: Metadata::new(),
-        access: NewAccess::default(),
         may_set_rights: true,
-        lease: None,
-        expiry: None,
-        encryption_context: None,
-        conditions: Conditions::default(),
+        ..CreatePath::of(kind)
     }
 }
 

@@ -354,12 +354,12 @@ fn put_named(
 /// Refuses a key that no entity can have. Source: Understanding the Table service data model,
 /// "Characters disallowed in key fields".
 fn check_key(name: &str, key: &str) -> Result<(), String> {
-    match key.contains(['/', '\\', '#', '?']) {
-        true => Err(format!(
+    if key.contains(['/', '\\', '#', '?']) {
+        return Err(format!(
             "{name} {key:?}: a key has none of the characters / \\ # ?"
-        )),
-        false => Ok(()),
+        ));
     }
+    Ok(())
 }
 
 /// What happens to an entity that has the keys.

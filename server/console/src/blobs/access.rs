@@ -45,10 +45,7 @@ pub async fn page(
     visit: Visit,
 ) -> Page {
     made(console, move |console| {
-        let place = Place {
-            account: &account,
-            container: &container,
-        };
+        let place = Place::of(&account, &container);
         access_page(console, &place, &visit)
     })
     .await
@@ -514,9 +511,10 @@ impl Changes {
             let message = "A list that replaces all entries needs those of the owner, the group and others: user::, group:: and other::.";
             return Err(Failure::new(400, "InvalidInput", message).with("Field", "acl"));
         }
-        let own = match own.is_empty() {
-            true => Vec::new(),
-            false => AclEntry::parse_list(&own.join(","), with_rights).map_err(of_list)?,
+        let own = if own.is_empty() {
+            Vec::new()
+        } else {
+            AclEntry::parse_list(&own.join(","), with_rights).map_err(of_list)?
         };
         Ok(Changes {
             of_directories: change(all),
@@ -530,9 +528,10 @@ fn changing(paths: Paths, changes: Changes) -> Act<Item> {
         let (services, _) = paths.console.at(&paths.account)?;
         let mut last = None;
         for item in items.iter().take_while(|_| !job.is_canceled()) {
-            let change = match item.is_directory {
-                true => &changes.of_directories,
-                false => &changes.of_files,
+            let change = if item.is_directory {
+                &changes.of_directories
+            } else {
+                &changes.of_files
             };
             let (address, condition) = (paths.place().current(&item.name), unchanged(&item.etag));
             match services

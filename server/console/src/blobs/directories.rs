@@ -12,9 +12,7 @@ use crate::{format, layout, links};
 use axum::Extension;
 use axum::extract::{Path, State};
 use lazurite_base::units;
-use lazurite_blob::{
-    Blob, BlobHeaders, Conditions, CreatePath, ETags, Error, Metadata, NewAccess, PathKind,
-};
+use lazurite_blob::{Blob, Conditions, CreatePath, ETags, Error, PathKind};
 use lazurite_protocol::response::error::{Failure, Result};
 use maud::{Markup, html};
 use std::sync::Arc;
@@ -77,18 +75,11 @@ pub async fn create(
         let place = Place::of(&account, &container);
         let address = place.current(&name);
         let request = CreatePath {
-            kind: PathKind::Directory,
-            headers: BlobHeaders::default(),
-            metadata: Metadata::default(),
-            access: NewAccess::default(),
-            may_set_rights: false,
-            lease: None,
-            expiry: None,
-            encryption_context: None,
             conditions: Conditions {
                 if_none_match: ETags::parse("*"),
                 ..Conditions::default()
             },
+            ..CreatePath::of(PathKind::Directory)
         };
         let created = services.blobs.create_path(&address, request);
         Ok(created.map_err(refused)?.1)
@@ -115,10 +106,7 @@ pub async fn confirm(
     visit: Visit,
 ) -> Page {
     made(console, move |console| {
-        let place = Place {
-            account: &account,
-            container: &container,
-        };
+        let place = Place::of(&account, &container);
         question(console, &place, &visit.parameter("name"))
     })
     .await
@@ -131,9 +119,10 @@ fn question(console: &Console, place: &Place<'_>, name: &str) -> Result<Html> {
         .blobs
         .get_blob_properties(&place.current(name), &none)?;
     let inside = format!("{name}/");
-    let (paths, is_all) = match found.is_directory() {
-        true => count_blobs(console, place, &inside, COUNT_TIME_MAX)?,
-        false => (0, true),
+    let (paths, is_all) = if found.is_directory() {
+        count_blobs(console, place, &inside, COUNT_TIME_MAX)?
+    } else {
+        (0, true)
     };
     let more = if is_all { "" } else { "more than " };
     let content = html! {

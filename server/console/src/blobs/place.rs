@@ -77,9 +77,10 @@ impl Place<'_> {
     /// The breadcrumb: the container, and each directory above a prefix or a name.
     pub fn trail(&self, name: &str) -> Markup {
         let trimmed = name.strip_suffix('/').unwrap_or(name);
-        let last = match name.is_empty() {
-            true => self.container,
-            false => trimmed.rsplit('/').next().unwrap_or_default(),
+        let last = if name.is_empty() {
+            self.container
+        } else {
+            trimmed.rsplit('/').next().unwrap_or_default()
         };
         layout::trail(&self.above(trimmed), last)
     }

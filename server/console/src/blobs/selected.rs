@@ -19,8 +19,8 @@ use axum::extract::{Path, State};
 use axum::http::Response;
 use axum::response::IntoResponse;
 use lazurite_blob::{
-    BlobHeaders, BlobService, Conditions, CopyBlob, CreatePath, DeleteBlob, DeleteSnapshots, ETags,
-    Error, Metadata, NewAccess, PathKind, Ticket, TierChanged,
+    BlobService, Conditions, CopyBlob, CreatePath, DeleteBlob, DeleteSnapshots, ETags, Error,
+    PathKind, Ticket, TierChanged,
 };
 use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_services::services::Services;
@@ -368,28 +368,21 @@ fn make_directory(
 ) -> lazurite_blob::Result<Ticket> {
     let address = to.current(name);
     let request = CreatePath {
-        kind: PathKind::Directory,
-        headers: BlobHeaders::default(),
-        metadata: Metadata::default(),
-        access: NewAccess::default(),
-        may_set_rights: false,
-        lease: None,
-        expiry: None,
-        encryption_context: None,
         conditions: Conditions {
             if_none_match: ETags::parse("*"),
             ..Conditions::default()
         },
+        ..CreatePath::of(PathKind::Directory)
     };
     match blobs.create_path(&address, request) {
         Ok((_, ticket)) => Ok(ticket),
         Err(Error::NotHierarchical) => Ok(Ticket::ready()),
         Err(Error::BlobAlreadyExists) => {
             let found = blobs.get_blob_properties(&address, &Conditions::default())?;
-            match found.is_directory() {
-                true => Ok(Ticket::ready()),
-                false => Err(Error::BlobAlreadyExists),
+            if !found.is_directory() {
+                return Err(Error::BlobAlreadyExists);
             }
+            Ok(Ticket::ready())
         }
         Err(error) => Err(error),
     }

@@ -167,9 +167,10 @@ fn browsed(console: &Console, account: &str, queue: &str, view: &View) -> Result
         has_words
     };
     let is_first_search = view.searches() && view.from.is_empty();
-    let time_max = match is_first_search {
-        true => FIRST_SEARCH_TIME_MAX,
-        false => SEARCH_TIME_MAX,
+    let time_max = if is_first_search {
+        FIRST_SEARCH_TIME_MAX
+    } else {
+        SEARCH_TIME_MAX
     };
     let is_over = || bytes.get() > PAGE_BYTES_MAX || started.elapsed() > time_max;
     let (services, stored) = console.at(account)?;

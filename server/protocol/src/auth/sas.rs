@@ -283,24 +283,27 @@ impl<'a> Sas<'a> {
             Kind::UserDelegation => (delegated(false).into(), delegated(true)),
             Kind::Account | Kind::Service => (keys.into(), Vec::new()),
         };
-        let of_data_owner = std::cell::Cell::new(false);
-        let is_good = |text: &str| {
-            let text = text.as_bytes();
-            of_data_owner.set(signature_is_good(&keys_of_owner, text, &signature));
-            of_data_owner.get() || signature_is_good(&keys, text, &signature)
+        // Whether the key is one of a data owner; `None` if no key made the signature.
+        let signer = |text: &str| {
+            let is_good = |keys: &[Vec<u8>]| signature_is_good(keys, text.as_bytes(), &signature);
+            is_good(&keys_of_owner)
+                .then_some(true)
+                .or_else(|| is_good(&keys).then_some(false))
         };
-        let is_good_as_sent = || -> Result<bool> {
+        let mut of_data_owner = signer(&text);
+        if of_data_owner.is_none() {
             let as_sent = Names::as_sent(context)?;
-            Ok(as_sent != *names && is_good(&self.string_to_sign(context, &as_sent)))
-        };
-        if !is_good(&text) && !is_good_as_sent()? {
+            if as_sent != *names {
+                of_data_owner = signer(&self.string_to_sign(context, &as_sent));
+            }
+        }
+        of_data_owner.ok_or_else(|| {
             let refusal = failed(format!(
                 "Signature did not match. String to sign used was {text}"
             ));
             let advice = "The SAS was changed after it was signed, or signed with a key that the account does not have.";
-            return Err(refusal.with("ExtendedErrorDetail", advice));
-        }
-        Ok(of_data_owner.get())
+            refusal.with("ExtendedErrorDetail", advice)
+        })
     }
 
     /// The key that a user delegation SAS claims to be signed with.

@@ -2,7 +2,7 @@
 
 use crate::blob::request::Request;
 use lazurite_blob::{
-    BlobHeaders, BlobService, Conditions, CreatePath, Metadata, NewAccess, PathKind, Written,
+    BlobHeaders, BlobService, Conditions, CreatePath, Metadata, PathKind, Written,
 };
 
 /// Whether metadata marks a directory, as clients of the Blob protocol do.
@@ -23,15 +23,10 @@ pub fn put_directory(
     conditions: &Conditions,
 ) -> lazurite_blob::Result<(Written, lazurite_blob::Ticket)> {
     let path = CreatePath {
-        kind: PathKind::Directory,
         headers: headers.clone(),
         metadata: metadata.clone(),
-        access: NewAccess::default(),
-        may_set_rights: false,
-        lease: None,
-        expiry: None,
-        encryption_context: None,
         conditions: conditions.clone(),
+        ..CreatePath::of(PathKind::Directory)
     };
     blobs.create_path(&request.address(), path)
 }
