@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::azurite_process::{Azurite, NEWEST_RELEASE, releases};
-use crate::clients::{SCRIPT_TIME_MAX, finish, python_command, skips_clients, text};
+use crate::clients::{SCRIPT_SILENCE_MAX, finish, python_command, skips_clients, text};
 use crate::export::{files, ok, refused};
 use crate::http::{Request, Response};
 use crate::server::{KEY, Launch, Server, Service};
@@ -25,7 +25,7 @@ fn script(action: &str, connection_string: &str) -> String {
     command.env("AZURE_STORAGE_CONNECTION_STRING", connection_string);
     let output = finish(
         &mut command,
-        SCRIPT_TIME_MAX,
+        SCRIPT_SILENCE_MAX,
         "the client cannot be started",
     );
     assert!(output.status.success(), "{action}: {}", text(&output));

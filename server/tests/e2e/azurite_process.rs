@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::clients::{INSTALL_TIME_MAX, finish, made_once, succeed};
+use crate::clients::{INSTALL_SILENCE_MAX, finish, made_once, succeed};
 use crate::server::{PATIENCE, Ports, lines_of};
 
 const MISSING: &str = "The tests of Azurite need Node.js 20 or newer with npm.";
@@ -109,7 +109,7 @@ fn install(release: &str) -> PathBuf {
     };
     let version = finish(
         Command::new("node").arg("--version"),
-        INSTALL_TIME_MAX,
+        INSTALL_SILENCE_MAX,
         MISSING,
     );
     let made = made_once(name, &lists, &version, |directory| {

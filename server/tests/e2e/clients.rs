@@ -4,9 +4,11 @@
 //! the lists are installed from the network.
 
 use std::fs::{self, File};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::packages::example;
@@ -19,8 +21,9 @@ const NODE_MISSING: &str = "The tests of the official clients need Node.js 20 or
                             and Ubuntu: apt install nodejs npm).";
 const JAVA_MISSING: &str = "The tests of Java clients need Java 17 or newer with its compiler: install it (on Debian and \
                             Ubuntu: apt install openjdk-17-jdk-headless).";
-pub(crate) const INSTALL_TIME_MAX: Duration = Duration::from_secs(600);
-pub(crate) const SCRIPT_TIME_MAX: Duration = Duration::from_secs(240);
+/// How long a program may print nothing.
+pub(crate) const INSTALL_SILENCE_MAX: Duration = Duration::from_secs(600);
+pub(crate) const SCRIPT_SILENCE_MAX: Duration = Duration::from_secs(240);
 
 #[test]
 fn first_programs_of_the_documentation() {
@@ -460,7 +463,11 @@ fn run_on_usual_ports(client: Command, script: &str) {
     command.arg(Path::new(SOURCES).join(script));
     let variables = client.get_envs();
     command.envs(variables.filter_map(|(name, value)| Some((name, value?))));
-    let output = finish(&mut command, SCRIPT_TIME_MAX, "unshare cannot be started");
+    let output = finish(
+        &mut command,
+        SCRIPT_SILENCE_MAX,
+        "unshare cannot be started",
+    );
     assert!(
         output.status.success(),
         "{script} failed:\n{}",
@@ -518,7 +525,7 @@ pub(crate) fn node_command() -> Command {
 fn browser_command() -> Command {
     let version = finish(
         Command::new("node").arg("--version"),
-        INSTALL_TIME_MAX,
+        INSTALL_SILENCE_MAX,
         NODE_MISSING,
     );
     let mut command = node_command();
@@ -545,7 +552,7 @@ fn run_script(mut command: Command, script: &str) {
     command.arg(Path::new(SOURCES).join(script));
     let output = finish(
         &mut command,
-        SCRIPT_TIME_MAX,
+        SCRIPT_SILENCE_MAX,
         "the client cannot be started",
     );
     assert!(
@@ -564,7 +571,7 @@ pub(crate) fn python() -> PathBuf {
 fn environment(name: &str, list: &str) -> PathBuf {
     let version = finish(
         Command::new("python3").arg("--version"),
-        INSTALL_TIME_MAX,
+        INSTALL_SILENCE_MAX,
         PYTHON_MISSING,
     );
     let made = made_once(name, &[list], &version, |directory| {
@@ -592,7 +599,7 @@ fn jars() -> PathBuf {
     let list = "java_requirements.txt";
     let version = finish(
         Command::new("java").arg("-version"),
-        INSTALL_TIME_MAX,
+        INSTALL_SILENCE_MAX,
         JAVA_MISSING,
     );
     let made = made_once("jars", &[list], &version, |directory| {
@@ -610,7 +617,7 @@ fn jars() -> PathBuf {
 pub(crate) fn node() -> PathBuf {
     let version = finish(
         Command::new("node").arg("--version"),
-        INSTALL_TIME_MAX,
+        INSTALL_SILENCE_MAX,
         NODE_MISSING,
     );
     let made = made_once(
@@ -666,39 +673,64 @@ pub(crate) fn made_once(
 }
 
 pub(crate) fn succeed(command: &mut Command, missing: &str) -> Result<(), String> {
-    let output = finish(command, INSTALL_TIME_MAX, missing);
+    let output = finish(command, INSTALL_SILENCE_MAX, missing);
     if output.status.success() {
         return Ok(());
     }
     Err(format!("{command:?} failed:\n{}\n{missing}", text(&output)))
 }
 
-/// Runs a program to its end. After `time_max`, kills it and panics. Panics with `missing` if there
-/// is no such program.
-pub(crate) fn finish(command: &mut Command, time_max: Duration, missing: &str) -> Output {
+/// Runs a program to its end. Kills it and panics once it has printed nothing for `silence_max`: a
+/// busy machine makes it slow, but not silent. Panics with `missing` if there is no such program.
+pub(crate) fn finish(command: &mut Command, silence_max: Duration, missing: &str) -> Output {
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    let child = match command.spawn() {
+    let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => panic!("{missing}"),
         Err(error) => panic!("{command:?}: {error}"),
     };
-    let pid = child.id();
-    let (sender, receiver) = channel();
-    std::thread::spawn(move || sender.send(child.wait_with_output()));
-    match receiver.recv_timeout(time_max) {
-        Ok(output) => output.unwrap(),
-        Err(_) => {
-            let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
-            let output = receiver.recv().unwrap().unwrap();
-            panic!(
-                "{command:?} was killed after {time_max:?}:\n{}",
-                text(&output)
-            );
+    let (printed, receiver) = channel();
+    let stdout = gather(child.stdout.take().unwrap(), printed.clone());
+    let stderr = gather(child.stderr.take().unwrap(), printed);
+    let hangs = loop {
+        match receiver.recv_timeout(silence_max) {
+            Ok(()) => {}
+            Err(RecvTimeoutError::Disconnected) => break false,
+            Err(RecvTimeoutError::Timeout) => {
+                child.kill().unwrap();
+                break true;
+            }
         }
-    }
+    };
+    let output = Output {
+        status: child.wait().unwrap(),
+        stdout: stdout.join().unwrap(),
+        stderr: stderr.join().unwrap(),
+    };
+    let shown = text(&output);
+    assert!(
+        !hangs,
+        "{command:?} was killed after {silence_max:?} without output:\n{shown}"
+    );
+    output
+}
+
+/// Reads a pipe to its end, and tells of each piece.
+fn gather(mut pipe: impl Read + Send + 'static, printed: Sender<()>) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let (mut all, mut piece) = (Vec::new(), [0; 4096]);
+        loop {
+            let count = pipe.read(&mut piece).unwrap();
+            if count == 0 {
+                return all;
+            }
+            all.extend_from_slice(&piece[..count]);
+            let _ = printed.send(());
+        }
+    })
 }
 
 pub(crate) fn text(output: &Output) -> String {

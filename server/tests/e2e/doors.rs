@@ -9,7 +9,7 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::clients::{SCRIPT_TIME_MAX, finish, python_command, skips_clients, text};
+use crate::clients::{SCRIPT_SILENCE_MAX, finish, python_command, skips_clients, text};
 use crate::drop_in::{
     CONTAINERFILE, bin, command_of_image, in_image, is_served, launch, scratch, use_by,
 };
@@ -354,7 +354,7 @@ fn the_feature_for_dev_containers_installs_and_starts() {
         let mut install = Command::new("sh");
         install.arg(copy.join("install.sh")).env("DESTDIR", root);
         install.envs(options.iter().copied());
-        finish(&mut install, SCRIPT_TIME_MAX, "sh cannot be started")
+        finish(&mut install, SCRIPT_SILENCE_MAX, "sh cannot be started")
     };
 
     fs::write(&beside, "another package").unwrap();

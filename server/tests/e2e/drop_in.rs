@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tempfile::TempDir;
 
-use crate::clients::{SCRIPT_TIME_MAX, finish, python_command, skips_clients, text};
+use crate::clients::{SCRIPT_SILENCE_MAX, finish, python_command, skips_clients, text};
 use crate::http::{Request, sign};
 use crate::server::{Launch, Server, Service};
 
@@ -379,7 +379,7 @@ else:
             "AZURE_STORAGE_CONNECTION_STRING",
             server.connection_string(),
         );
-    let output = finish(&mut command, SCRIPT_TIME_MAX, "Python cannot be started");
+    let output = finish(&mut command, SCRIPT_SILENCE_MAX, "Python cannot be started");
     assert!(output.status.success(), "{}", text(&output));
 }
 
@@ -523,7 +523,7 @@ TableServiceClient.from_connection_string(connection).create_table('Tab')
 ";
     let mut command = python_command();
     command.args(["-c", script]).env("CONNECTION", connection);
-    let output = finish(&mut command, SCRIPT_TIME_MAX, "Python cannot be started");
+    let output = finish(&mut command, SCRIPT_SILENCE_MAX, "Python cannot be started");
     assert!(output.status.success(), "{}", text(&output));
 }
 

@@ -8,7 +8,8 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use crate::clients::{
-    SCRIPT_TIME_MAX, finish, node, node_command, python, python_command, run, skips_clients, text,
+    SCRIPT_SILENCE_MAX, finish, node, node_command, python, python_command, run, skips_clients,
+    text,
 };
 use crate::server::{Launch, Server};
 use crate::test_clock;
@@ -63,7 +64,7 @@ fn programs_of_the_cookbook_under_the_limits_of_azure() {
         );
         let output = finish(
             &mut command,
-            SCRIPT_TIME_MAX,
+            SCRIPT_SILENCE_MAX,
             "the client cannot be started",
         );
         assert!(output.status.success(), "{}", text(&output));
@@ -170,7 +171,7 @@ fn run_example(interpreter: fn() -> Command, script: &Path) {
         command.env("LAZURITE", env!("CARGO_BIN_EXE_lazurite"));
         let output = finish(
             &mut command,
-            SCRIPT_TIME_MAX,
+            SCRIPT_SILENCE_MAX,
             "the client cannot be started",
         );
         let text = text(&output);

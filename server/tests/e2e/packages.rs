@@ -9,7 +9,9 @@ use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
-use crate::clients::{SCRIPT_TIME_MAX, finish, node, python, python_command, skips_clients, text};
+use crate::clients::{
+    SCRIPT_SILENCE_MAX, finish, node, python, python_command, skips_clients, text,
+};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -301,7 +303,7 @@ fn package(kinds: &[&str], program: &Path, out: &Path) -> Output {
     command.arg(Path::new(ROOT).join(".ci/package")).args(kinds);
     command.args(["--quick", "--repository", REPOSITORY, "--binary"]);
     command.arg(program).arg("--out").arg(out);
-    finish(&mut command, SCRIPT_TIME_MAX, MISSING)
+    finish(&mut command, SCRIPT_SILENCE_MAX, MISSING)
 }
 
 /// Parses the recipes, by the languages that are installed here.
@@ -393,7 +395,7 @@ fn copy_files(from: &str, to: &Path) {
 }
 
 pub(crate) fn run(command: &mut Command) -> Output {
-    let output = finish(command, SCRIPT_TIME_MAX, MISSING);
+    let output = finish(command, SCRIPT_SILENCE_MAX, MISSING);
     assert!(
         output.status.success(),
         "{command:?} failed:\n{}",

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::clients::{
-    INSTALL_TIME_MAX, SCRIPT_TIME_MAX, finish, made_once, node, python, skips_clients, succeed,
-    text,
+    INSTALL_SILENCE_MAX, SCRIPT_SILENCE_MAX, finish, made_once, node, python, skips_clients,
+    succeed, text,
 };
 use crate::drop_in::scratch;
 use crate::packages::example;
@@ -88,7 +88,7 @@ fn install_python() -> Result<PathBuf, String> {
     let clients = python();
     let version = finish(
         Command::new("python3").arg("--version"),
-        INSTALL_TIME_MAX,
+        INSTALL_SILENCE_MAX,
         MISSING,
     );
     let list = "testcontainers/requirements.txt";
@@ -122,7 +122,7 @@ fn library(environment: &Path) -> PathBuf {
 fn install_node() -> Result<PathBuf, String> {
     let version = finish(
         Command::new("node").arg("--version"),
-        INSTALL_TIME_MAX,
+        INSTALL_SILENCE_MAX,
         MISSING,
     );
     let lists = [
@@ -145,7 +145,7 @@ fn run(suite: &mut Command, passed: &str) {
         .env("LAZURITE_IMAGE", "lazurite:0.1.0")
         // Disables the container that cleans up after dead tests: the daemon does that.
         .env("TESTCONTAINERS_RYUK_DISABLED", "true");
-    let output = finish(suite, SCRIPT_TIME_MAX, MISSING);
+    let output = finish(suite, SCRIPT_SILENCE_MAX, MISSING);
     let printed = text(&output);
     assert!(
         output.status.success() && printed.contains(passed),

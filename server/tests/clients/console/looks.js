@@ -54,6 +54,8 @@ async function lookAtNext(left) {
   const { page, context, complaints } = await opened("", { viewport: viewport(modes[0]) });
   for (let place = left.shift(); place; place = left.shift()) {
     const [name, address, status = 200] = place;
+    // Who runs this takes silence for a hang, and many pages are one test.
+    console.error(name);
     await setMode(page, modes[0]);
     const response = await page.goto(base + address, { waitUntil: "load" });
     const bytes = (await response.body()).length;

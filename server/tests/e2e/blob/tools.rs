@@ -10,7 +10,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use super::{account_sas, request};
-use crate::clients::{SCRIPT_TIME_MAX, finish, node, python, skips_clients, text};
+use crate::clients::{SCRIPT_SILENCE_MAX, finish, node, python, skips_clients, text};
 use crate::random::Random;
 use crate::server::{ACCOUNT, Launch, Server};
 
@@ -120,7 +120,7 @@ fn azcopy(home: &Path) -> Option<Command> {
 fn shown(home: &Path, arguments: &[&str]) -> BTreeMap<String, u64> {
     let mut command = azcopy(home).expect("it started before");
     command.args(arguments);
-    let output = finish(&mut command, SCRIPT_TIME_MAX, "azcopy cannot be started");
+    let output = finish(&mut command, SCRIPT_SILENCE_MAX, "azcopy cannot be started");
     let report = text(&output);
     assert!(
         output.status.success() && report.contains("Final Job Status: Completed"),
@@ -261,7 +261,7 @@ fn check_rclone(server: &Server, options: &[&str]) {
             .args(options);
         let output = finish(
             command.args(arguments),
-            SCRIPT_TIME_MAX,
+            SCRIPT_SILENCE_MAX,
             "rclone cannot be started",
         );
         assert!(output.status.success(), "{arguments:?}:\n{}", text(&output));
