@@ -146,11 +146,10 @@ impl Work {
     }
 
     /// The debt of each kind of work.
-    fn debts(&self) -> Debts {
+    pub(in crate::work) fn debts(&self) -> Debts {
         let config = &self.parts.config;
         let bytes = self.parts.reserve.memtable_bytes.load(Ordering::Relaxed) as u64;
         let bytes_max = config.memory_bytes_max as u64;
-        let files = self.level0_files_most() as u64;
         let files_max = config.level0_files_stop as u64;
         // Where inherited files are left alone, they are merged once level 0 has more than three
         // quarters of the files that stop writers.
@@ -160,12 +159,24 @@ impl Work {
             files_max / 4 * 3
         };
         let flush = share(bytes, bytes_max / 4 * 3, bytes_max);
-        let merge = share(files, files_min, files_max);
+        let merge = self.merge_debt(1000 * files_min, 1000 * files_max);
         let fullness = self.fullness_below.load(Ordering::Relaxed);
         let below = share(fullness, BELOW_FULL.start, BELOW_FULL.end);
         let strain = if merge > 0 { merge.max(below) } else { 0 };
         let debt = |amount, strain| Debt { amount, strain };
         [debt(flush, flush), debt(merge, strain)]
+    }
+
+    /// The debt of merges of level 0. A merge takes all files that there are when it begins, and
+    /// writers bring as many more until it ends. So the number of files swings between one half of
+    /// the most and the most, and writers follow the files that are not merged yet: these stay the
+    /// same while writers are as fast as the merge. The number of all files counts when it comes
+    /// close to the one at which writers stop.
+    fn merge_debt(&self, min: u64, stop: u64) -> u64 {
+        let trees = &self.parts.trees;
+        let unmerged = share(trees.level0_unmerged_most(), min, min.midpoint(stop));
+        let all = share(1000 * self.level0_files_most() as u64, stop / 6 * 5, stop);
+        unmerged.max(all)
     }
 
     fn most_debt(&self) -> u64 {

@@ -1,4 +1,5 @@
-//! Linux: blocks allocated ahead, files read without noting the time of the access.
+//! Linux: blocks allocated ahead, files read without noting the time of the access, bytes written
+//! to the disk before a sync.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -9,6 +10,8 @@ use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use rustix::io::Errno;
 use std::fs::{self, OpenOptions};
 use std::io;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -34,6 +37,42 @@ pub(in crate::fs) fn allocate(file: &fs::File, length: u64) -> io::Result<bool> 
             Ok(false)
         }
         allocated => Ok(allocated.map(|()| true)?),
+    }
+}
+
+/// Begins to write the bytes `begun` of the file to the disk, then waits until the disk has taken
+/// the bytes `awaited`, whose writing began earlier. Does nothing where the system refuses the call
+/// (some sandboxes). An error is reported to this caller alone: no sync of the file repeats it.
+pub(in crate::fs) fn write_out(
+    file: &fs::File,
+    begun: Range<u64>,
+    awaited: Range<u64>,
+) -> io::Result<()> {
+    // Bytes that cannot be written now stay dirty, or the next wait or sync reports their loss.
+    let _ = sync_range(file, begun, libc::SYNC_FILE_RANGE_WRITE);
+    match sync_range(file, awaited, libc::SYNC_FILE_RANGE_WAIT_BEFORE) {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => Ok(()),
+        waited => waited,
+    }
+}
+
+#[allow(
+    unsafe_code,
+    reason = "`rustix` lacks the call; the block has a comment on why it is sound"
+)]
+fn sync_range(file: &fs::File, range: Range<u64>, flags: libc::c_uint) -> io::Result<()> {
+    // For the system, a length of 0 means the whole rest of the file.
+    if range.is_empty() {
+        return Ok(());
+    }
+    let offset = libc::off64_t::try_from(range.start).map_err(io::Error::other)?;
+    let length = libc::off64_t::try_from(range.end - range.start).map_err(io::Error::other)?;
+    // SAFETY: The call takes numbers only, and `file` is open while it runs.
+    let done = unsafe { libc::sync_file_range(file.as_raw_fd(), offset, length, flags) };
+    if done == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
     }
 }
 
