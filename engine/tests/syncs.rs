@@ -511,71 +511,64 @@ fn a_checkpoint_does_not_wait_for_a_compaction() {
     assert_eq!((verified.rows, verified.damages.len()), (40, 0));
 }
 
-/// Opens a store that calls `write_out` each time that it begins to write values to the disk.
-fn open_writing_out(
-    write_out: impl Fn() -> io::Result<()> + Send + Sync + 'static,
-) -> (Db, Keyspace) {
+/// A file system that counts how often a store begins to write values to the disk before a sync, or
+/// waits for such writes.
+fn counting_write_outs() -> (HookFs, Arc<AtomicU64>) {
+    let write_outs = Arc::new(AtomicU64::new(0));
+    let count = write_outs.clone();
     let hook = move |operation, path: &Path| {
-        if operation != Operation::WriteOut {
-            return Ok(());
+        if operation == Operation::WriteOut {
+            assert!(path.extension().is_some_and(|kind| kind == "vlog"));
+            count.fetch_add(1, Ordering::SeqCst);
         }
-        assert!(path.extension().is_some_and(|kind| kind == "vlog"));
-        write_out()
+        Ok(())
     };
-    // Nothing is synced unless a ticket is awaited.
-    let config = Config {
-        durability: Durability::Disk,
-        sync_milliseconds: 3_600_000,
-        ..Config::default()
-    };
-    let fs = HookFs::new(MemoryFs::volatile(), hook);
-    open(fs, config, Arc::new(ManualClock::default()))
+    (HookFs::new(MemoryFs::volatile(), hook), write_outs)
 }
 
 #[test]
 fn values_are_written_to_the_disk_before_a_sync_asks_for_them() {
-    let begun = Arc::new(AtomicU64::new(0));
-    let count = begun.clone();
-    let (db, keyspace) = open_writing_out(move || {
-        count.fetch_add(1, Ordering::SeqCst);
-        Ok(())
-    });
+    let config = Config {
+        durability: Durability::Disk,
+        ..Config::default()
+    };
+    let (fs, write_outs) = counting_write_outs();
+    let (db, keyspace) = open(fs, config, Arc::new(ManualClock::default()));
     let value = vec![7; 64 << 10];
-    for number in 0..160u64 {
+    for number in 0..161u64 {
         let mut batch = Batch::new();
         batch.put(&keyspace, &number.to_be_bytes(), &value);
         drop(db.write(batch).unwrap());
     }
     // Ten MiB and the heads of the chunks, in whole units of a MiB.
-    assert_eq!(begun.load(Ordering::SeqCst), 10);
+    assert_eq!(write_outs.load(Ordering::SeqCst), 10);
     let found = db.get(&keyspace, &0u64.to_be_bytes()).unwrap();
     assert_eq!(found.unwrap()[..], value);
 }
 
 #[test]
-fn values_that_the_disk_did_not_take_fail_the_store_as_a_failed_sync_does() {
-    let fails = Arc::new(AtomicBool::new(false));
-    let is_failing = fails.clone();
-    let (db, keyspace) = open_writing_out(move || {
-        if is_failing.load(Ordering::SeqCst) {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        Ok(())
-    });
-    let put = |number: u64| {
-        let mut batch = Batch::new();
-        batch.put(&keyspace, &number.to_be_bytes(), &[7; 64 << 10]);
-        db.write(batch)
+fn a_sync_of_several_segments_writes_all_of_them_before_it_syncs_the_first() {
+    let config = Config {
+        durability: Durability::Disk,
+        value_segment_bytes: 1 << 10,
+        ..Config::default()
     };
-    let first = put(0).unwrap();
-    fails.store(true, Ordering::SeqCst);
-    let failed = (1..40).map(put).find_map(Result::err);
-    assert!(
-        matches!(failed, Some(Error::Io { action: "sync", .. })),
-        "{failed:?}"
-    );
-    fails.store(false, Ordering::SeqCst);
-    assert!(db.failure().is_some());
-    assert!(db.sync().is_err(), "no later sync vouches for the values");
-    assert!(first.wait().is_err());
+    let (fs, write_outs) = counting_write_outs();
+    let environment = Environment {
+        background: Background::Stepped,
+        ..environment(Arc::new(fs))
+    };
+    let db = Db::open_with(Path::new(DIRECTORY), config, environment).unwrap();
+    let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+    let put = |keys: &[&[u8]]| {
+        let mut batch = Batch::new();
+        for key in keys {
+            batch.put_large(&keyspace, key, db.write_value(&[7; 2 << 10]).unwrap());
+        }
+        db.write(batch).unwrap().wait().unwrap();
+    };
+    put(&[b"one"]);
+    assert_eq!(write_outs.load(Ordering::SeqCst), 0);
+    put(&[b"two", b"three"]);
+    assert_eq!(write_outs.load(Ordering::SeqCst), 4);
 }

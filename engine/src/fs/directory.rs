@@ -335,13 +335,11 @@ impl OpenFile {
         written.map_err(|error| Error::io("write", &self.path, error))
     }
 
-    /// See [`File::write_out`]. The caller must treat an error as that of a failed sync.
-    pub(crate) fn write_out(&self, begun: Range<u64>, awaited: Range<u64>) -> Result<()> {
-        if !self.syncs {
-            return Ok(());
+    /// See [`File::write_out`].
+    pub(crate) fn write_out(&self, begun: Range<u64>, awaited: Range<u64>) {
+        if self.syncs {
+            self.file.write_out(begun, awaited);
         }
-        let written = self.file.write_out(begun, awaited);
-        written.map_err(|error| Error::sync(&self.path, error))
     }
 
     pub(crate) fn sync(&self) -> Result<()> {

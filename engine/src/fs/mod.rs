@@ -147,12 +147,10 @@ pub trait File: Send + Sync + Debug {
     /// have been written.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Begins to write the bytes `begun` to the disk, so that the next sync has less to write. Then
-    /// waits until the disk has taken the bytes `awaited`, whose writing began earlier. Makes
-    /// nothing durable. An error counts as that of a failed sync: no later sync reports it again.
-    /// Does nothing where the system has no such call.
-    fn write_out(&self, begun: Range<u64>, awaited: Range<u64>) -> io::Result<()> {
+    /// waits until the bytes `awaited`, whose writing began earlier, are written or failed. Makes
+    /// nothing durable; the next sync reports failures. Does nothing where the system cannot.
+    fn write_out(&self, begun: Range<u64>, awaited: Range<u64>) {
         let _ = (begun, awaited);
-        Ok(())
     }
     /// Makes the contents and the length durable.
     fn sync(&self) -> io::Result<()>;

@@ -84,17 +84,20 @@ impl Writable {
     }
 
     /// Begins to write the whole units before `end` to the disk, and waits until at most
-    /// [`AHEAD_BYTES`] of them are not on the disk yet. Without this, the system gathers hundreds of
-    /// megabytes until a sync, and all writers wait for that sync.
-    fn write_out(&self, end: u64) -> Result<()> {
+    /// [`AHEAD_BYTES`] of them are left to write. Otherwise the system gathers hundreds of megabytes
+    /// until a sync, and all writers wait for that sync.
+    fn write_out(&self, end: u64) {
         let whole = end / WRITTEN_OUT_UNIT * WRITTEN_OUT_UNIT;
         let begun = self.written_out.fetch_max(whole, Ordering::Relaxed);
-        if begun >= whole {
-            return Ok(());
+        if begun < whole {
+            let behind = |offset: u64| offset.saturating_sub(AHEAD_BYTES);
+            let awaited = behind(begun)..behind(whole);
+            self.file.write_out(begun..whole, awaited);
         }
-        let behind = |offset: u64| offset.saturating_sub(AHEAD_BYTES);
-        self.file
-            .write_out(begun..whole, behind(begun)..behind(whole))
+    }
+
+    fn is_unsynced(&self) -> bool {
+        self.durable.load(Ordering::Acquire) < self.written.load(Ordering::Acquire)
     }
 
     /// The manifest entry of the segment. Call this once it has no writers.
@@ -376,8 +379,8 @@ impl Segments {
                 let bytes = place.filler + place.length;
                 segment.checksum.fetch_add(sum, Ordering::Relaxed);
                 segment.written.fetch_add(bytes, Ordering::Release);
-                let written_out = segment.write_out(place.offset + place.length);
-                written_out.inspect_err(|error| self.health.fail(error))
+                segment.write_out(place.offset + place.length);
+                Ok(())
             }
             Err(error) => {
                 segment.note_hole();
@@ -405,15 +408,29 @@ impl Segments {
 impl Segments {
     /// Whether anything was written that is not durable.
     pub(crate) fn is_unsynced(&self) -> bool {
-        self.table().writable().any(|segment| {
-            segment.durable.load(Ordering::Acquire) < segment.written.load(Ordering::Acquire)
-        })
+        let table = self.table();
+        table.writable().any(|segment| segment.is_unsynced())
     }
 
     /// Makes everything written so far durable. Errors: the failure of the store; a failed sync is
     /// such a failure, and is never retried.
     pub(crate) fn sync(&self) -> Result<()> {
         let writable: Vec<_> = self.table().writable().cloned().collect();
+        let unsynced: Vec<_> = writable
+            .iter()
+            .filter(|segment| segment.is_unsynced())
+            .collect();
+        if unsynced.len() > 1 {
+            // A file system has to write its journal once for several files whose bytes are on the
+            // disk, instead of once for each.
+            let written = |segment: &Writable| 0..segment.end.load(Ordering::Relaxed);
+            for segment in &unsynced {
+                segment.file.write_out(written(segment), 0..0);
+            }
+            for segment in &unsynced {
+                segment.file.write_out(0..0, written(segment));
+            }
+        }
         writable
             .iter()
             .try_for_each(|segment| self.sync_one(segment))

@@ -13,7 +13,8 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// Opens a file for reading, without updates of its access time. Error: `PermissionDenied` if the
 /// file belongs to another user.
@@ -40,19 +41,31 @@ pub(in crate::fs) fn allocate(file: &fs::File, length: u64) -> io::Result<bool> 
     }
 }
 
-/// Begins to write the bytes `begun` of the file to the disk, then waits until the disk has taken
-/// the bytes `awaited`, whose writing began earlier. Does nothing where the system refuses the call
-/// (some sandboxes). An error is reported to this caller alone: no sync of the file repeats it.
-pub(in crate::fs) fn write_out(
-    file: &fs::File,
-    begun: Range<u64>,
-    awaited: Range<u64>,
-) -> io::Result<()> {
-    // Bytes that cannot be written now stay dirty, or the next wait or sync reports their loss.
-    let _ = sync_range(file, begun, libc::SYNC_FILE_RANGE_WRITE);
-    match sync_range(file, awaited, libc::SYNC_FILE_RANGE_WAIT_BEFORE) {
-        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => Ok(()),
-        waited => waited,
+/// Writes bytes of a file to the disk before a sync asks for them. This takes a handle of its own:
+/// the system reports bytes that it could not write once to each handle, and the sync has to hear
+/// of them.
+#[derive(Debug)]
+pub(in crate::fs) struct EarlyWrites {
+    path: PathBuf,
+    /// Opened for the first bytes; `None` if that failed.
+    file: OnceLock<Option<fs::File>>,
+}
+
+impl EarlyWrites {
+    pub(in crate::fs) fn new(path: &Path) -> EarlyWrites {
+        EarlyWrites {
+            path: path.to_path_buf(),
+            file: OnceLock::new(),
+        }
+    }
+
+    /// Begins to write the bytes `begun`, then waits for the bytes `awaited`, whose writing began
+    /// earlier. Some sandboxes refuse the call; then the sync writes everything.
+    pub(in crate::fs) fn write_out(&self, begun: Range<u64>, awaited: Range<u64>) {
+        if let Some(file) = self.file.get_or_init(|| open(&self.path).ok()) {
+            let _ = sync_range(file, begun, libc::SYNC_FILE_RANGE_WRITE);
+            let _ = sync_range(file, awaited, libc::SYNC_FILE_RANGE_WAIT_BEFORE);
+        }
     }
 }
 
