@@ -8,6 +8,7 @@
 
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use rustix::io::Errno;
+use std::ffi::c_uint;
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::ops::Range;
@@ -63,29 +64,37 @@ impl EarlyWrites {
     /// earlier. Some sandboxes refuse the call; then the sync writes everything.
     pub(in crate::fs) fn write_out(&self, begun: Range<u64>, awaited: Range<u64>) {
         if let Some(file) = self.file.get_or_init(|| open(&self.path).ok()) {
-            let _ = sync_range(file, begun, libc::SYNC_FILE_RANGE_WRITE);
-            let _ = sync_range(file, awaited, libc::SYNC_FILE_RANGE_WAIT_BEFORE);
+            sync_range(file, begun, SYNC_FILE_RANGE_WRITE);
+            sync_range(file, awaited, SYNC_FILE_RANGE_WAIT_BEFORE);
         }
     }
 }
 
-#[allow(
-    unsafe_code,
-    reason = "`rustix` lacks the call; the block has a comment on why it is sound"
-)]
-fn sync_range(file: &fs::File, range: Range<u64>, flags: libc::c_uint) -> io::Result<()> {
-    // For the system, a length of 0 means the whole rest of the file.
-    if range.is_empty() {
-        return Ok(());
+const SYNC_FILE_RANGE_WAIT_BEFORE: c_uint = 1;
+const SYNC_FILE_RANGE_WRITE: c_uint = 2;
+
+#[allow(unsafe_code, reason = "declares a call that `rustix` lacks")]
+mod calls {
+    use std::ffi::{c_int, c_uint};
+
+    unsafe extern "C" {
+        pub(super) safe fn sync_file_range(
+            file: c_int,
+            offset: i64,
+            bytes: i64,
+            flags: c_uint,
+        ) -> c_int;
     }
-    let offset = libc::off64_t::try_from(range.start).map_err(io::Error::other)?;
-    let length = libc::off64_t::try_from(range.end - range.start).map_err(io::Error::other)?;
-    // SAFETY: The call takes numbers only, and `file` is open while it runs.
-    let done = unsafe { libc::sync_file_range(file.as_raw_fd(), offset, length, flags) };
-    if done == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
+}
+
+/// Begins or awaits the writing of these bytes. An error makes nothing worse, because the next sync
+/// writes what is left.
+fn sync_range(file: &fs::File, range: Range<u64>, flags: c_uint) {
+    let offset = i64::try_from(range.start);
+    let bytes = i64::try_from(range.end.saturating_sub(range.start));
+    // For the system, 0 bytes mean the whole rest of the file.
+    if let (Ok(offset), Ok(bytes @ 1..)) = (offset, bytes) {
+        calls::sync_file_range(file.as_raw_fd(), offset, bytes, flags);
     }
 }
 
