@@ -510,3 +510,65 @@ fn a_checkpoint_does_not_wait_for_a_compaction() {
     let verified = copy.verify().unwrap();
     assert_eq!((verified.rows, verified.damages.len()), (40, 0));
 }
+
+/// A file system that counts how often a store begins to write values to the disk before a sync, or
+/// waits for such writes.
+fn counting_write_outs() -> (HookFs, Arc<AtomicU64>) {
+    let write_outs = Arc::new(AtomicU64::new(0));
+    let count = write_outs.clone();
+    let hook = move |operation, path: &Path| {
+        if operation == Operation::WriteOut {
+            assert!(path.extension().is_some_and(|kind| kind == "vlog"));
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+        Ok(())
+    };
+    (HookFs::new(MemoryFs::volatile(), hook), write_outs)
+}
+
+#[test]
+fn values_are_written_to_the_disk_before_a_sync_asks_for_them() {
+    let config = Config {
+        durability: Durability::Disk,
+        ..Config::default()
+    };
+    let (fs, write_outs) = counting_write_outs();
+    let (db, keyspace) = open(fs, config, Arc::new(ManualClock::default()));
+    let value = vec![7; 64 << 10];
+    for number in 0..161u64 {
+        let mut batch = Batch::new();
+        batch.put(&keyspace, &number.to_be_bytes(), &value);
+        drop(db.write(batch).unwrap());
+    }
+    // Ten MiB and the heads of the chunks, in whole units of a MiB.
+    assert_eq!(write_outs.load(Ordering::SeqCst), 10);
+    let found = db.get(&keyspace, &0u64.to_be_bytes()).unwrap();
+    assert_eq!(found.unwrap()[..], value);
+}
+
+#[test]
+fn a_sync_of_several_segments_writes_all_of_them_before_it_syncs_the_first() {
+    let config = Config {
+        durability: Durability::Disk,
+        value_segment_bytes: 1 << 10,
+        ..Config::default()
+    };
+    let (fs, write_outs) = counting_write_outs();
+    let environment = Environment {
+        background: Background::Stepped,
+        ..environment(Arc::new(fs))
+    };
+    let db = Db::open_with(Path::new(DIRECTORY), config, environment).unwrap();
+    let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+    let put = |keys: &[&[u8]]| {
+        let mut batch = Batch::new();
+        for key in keys {
+            batch.put_large(&keyspace, key, db.write_value(&[7; 2 << 10]).unwrap());
+        }
+        db.write(batch).unwrap().wait().unwrap();
+    };
+    put(&[b"one"]);
+    assert_eq!(write_outs.load(Ordering::SeqCst), 0);
+    put(&[b"two", b"three"]);
+    assert_eq!(write_outs.load(Ordering::SeqCst), 4);
+}

@@ -49,7 +49,8 @@ impl Fs for DiskFs {
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         let file = self.patiently(|| writable().truncate(true).open(path))?;
-        Ok(Arc::new(DiskFile::new(file, LONG_WRITE_BYTES)))
+        let file = DiskFile::new(file, LONG_WRITE_BYTES).with_early_writes(path);
+        Ok(Arc::new(file))
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {

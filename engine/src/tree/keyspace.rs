@@ -10,7 +10,7 @@ use crate::tree::version::{Version, file_of};
 use crate::{Config, KeyspaceOptions, Result};
 use arc_swap::{ArcSwap, Guard};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -37,6 +37,8 @@ pub(crate) struct Tree {
     options: OnceLock<KeyspaceOptions>,
     lock_rank: OnceLock<u32>,
     view: ArcSwap<View>,
+    /// How many files of level 0 the running merge has merged so far, in thousandths of a file.
+    merged_level0: AtomicU64,
     /// Whether a memtable of the tree has become an SSTable since the store was opened.
     has_flushed: AtomicBool,
     /// Held while a new view is made from the present one.
@@ -58,6 +60,7 @@ impl Tree {
             options: OnceLock::new(),
             lock_rank: OnceLock::new(),
             view: ArcSwap::from_pointee(view),
+            merged_level0: AtomicU64::new(0),
             has_flushed: AtomicBool::new(false),
             changing: Mutex::new(()),
         }
@@ -108,6 +111,17 @@ impl Tree {
             .get()
             .and_then(|options| options.tombstone_percent_max);
         chosen.unwrap_or(TOMBSTONE_PERCENT_MAX)
+    }
+
+    /// Notes how many files of level 0 the running merge has merged, in thousandths of a file.
+    pub(crate) fn note_merged_level0(&self, thousandths: u64) {
+        self.merged_level0.store(thousandths, Ordering::Relaxed);
+    }
+
+    /// The files of level 0 without those that the running merge has merged, in thousandths.
+    pub(crate) fn unmerged_level0(&self) -> u64 {
+        let files = self.load_view().version.levels[0].len() as u64 * 1000;
+        files.saturating_sub(self.merged_level0.load(Ordering::Relaxed))
     }
 
     /// The current view, which stays readable while the caller holds it.

@@ -17,6 +17,8 @@ pub(crate) struct Trees {
     list: RwLock<Vec<Arc<Tree>>>,
     /// The most SSTables that any keyspace has in level 0.
     level0_files_most: CachePadded<AtomicUsize>,
+    /// The most unmerged SSTables that any keyspace has in level 0, in thousandths.
+    level0_unmerged_most: CachePadded<AtomicU64>,
     /// Number of keyspaces opened so far.
     opened: AtomicU32,
 }
@@ -26,7 +28,8 @@ impl Default for Trees {
         Trees {
             instance: INSTANCES.fetch_add(1, Ordering::Relaxed),
             list: RwLock::default(),
-            level0_files_most: CachePadded::new(AtomicUsize::new(0)),
+            level0_files_most: CachePadded::default(),
+            level0_unmerged_most: CachePadded::default(),
             opened: AtomicU32::new(0),
         }
     }
@@ -102,11 +105,21 @@ impl Trees {
         self.level0_files_most.load(Ordering::Relaxed)
     }
 
-    /// Counts the SSTables of level 0. Call it after every change of versions.
+    /// The most SSTables of level 0 of any keyspace, in thousandths, without those that a running
+    /// merge has merged.
+    pub(crate) fn level0_unmerged_most(&self) -> u64 {
+        self.level0_unmerged_most.load(Ordering::Relaxed)
+    }
+
+    /// Counts the SSTables of level 0. Call it after every change of versions, and when a merge has
+    /// made progress.
     pub(crate) fn count_level0(&self) {
         let trees = self.all();
         let counts = trees.iter().map(|tree| tree.view().version.levels[0].len());
         let most = counts.max().unwrap_or(0);
         self.level0_files_most.store(most, Ordering::Relaxed);
+        let unmerged = trees.iter().map(|tree| tree.unmerged_level0());
+        let most = unmerged.max().unwrap_or(0);
+        self.level0_unmerged_most.store(most, Ordering::Relaxed);
     }
 }

@@ -55,6 +55,8 @@ pub(crate) struct Work {
     fullness_below: AtomicU64,
     /// Whether writers are slowed down.
     is_throttled: AtomicBool,
+    /// The queue of the writers that are slowed down. The first one holds it and waits.
+    waiting: FairMutex,
     /// The highest number of an SSTable that was there when the store was opened.
     inherited_through: u64,
     /// The time from which a segment may be rewritten for little garbage while writes go on.
@@ -87,6 +89,7 @@ impl Work {
             throttle: Mutex::default(),
             fullness_below: AtomicU64::new(0),
             is_throttled: AtomicBool::new(false),
+            waiting: FairMutex::default(),
             next_rewrite: Mutex::default(),
         }
     }

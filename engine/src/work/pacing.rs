@@ -62,7 +62,7 @@ impl Work {
             Err(Error::NoSpace { .. }) if deletes && !self.is_over_all_limits() => Ok(()),
             waited => waited,
         };
-        let has_waited = self.wait_for_turn();
+        let has_waited = self.wait_for_turn()?;
         if debt >= DEBT_MAX || has_waited {
             self.parts.log.sync().count_stall(began);
         }
@@ -100,27 +100,40 @@ impl Work {
     }
 
     /// Waits as the throttle demands for the bytes of earlier writers. Returns whether it did.
-    fn wait_for_turn(&self) -> bool {
-        if self.parts.background.is_stepped() {
-            return false;
+    ///
+    /// The writers that have to wait form a queue, and the first one asks until it may write. If
+    /// each waited by itself, and only once, sixty writers would bring at least sixty batches in
+    /// each longest wait, whatever the debt.
+    fn wait_for_turn(&self) -> Result<bool> {
+        if self.parts.background.is_stepped() || self.turn_after().is_zero() {
+            return Ok(false);
         }
+        let _first = self.waiting.lock();
+        loop {
+            self.parts.health.check_writable()?;
+            let wait = self.turn_after();
+            if wait.is_zero() {
+                return Ok(true);
+            }
+            // A signal ends the wait, because the debt may have changed. Unpaid bytes stay owed.
+            self.signal.wait(self.signal.round(), wait);
+        }
+    }
+
+    /// How long a writer must wait before it asks again; zero if it may write.
+    fn turn_after(&self) -> Duration {
         let debts = self.debts();
         let mut throttle = lock(&self.throttle);
         let wait = throttle.wait(&debts, self.parts.clock.now());
         let is_throttled = most(&debts) > 0 || throttle.is_pressed();
         drop(throttle);
         self.is_throttled.store(is_throttled, Ordering::Relaxed);
-        if wait.is_zero() {
-            return false;
-        }
-        if debts[Lag::Flush as usize].amount > 0 {
+        if !wait.is_zero() && debts[Lag::Flush as usize].amount > 0 {
             // Many small memtables may fill the memory although none of them is full.
             self.parts.log.seal_largest();
             self.notify();
         }
-        // A signal ends the wait, because the debt may have changed. Unpaid bytes stay owed.
-        self.signal.wait(self.signal.round(), wait);
-        true
+        wait
     }
 
     /// Charges a writer for the bytes that it puts.
@@ -146,11 +159,10 @@ impl Work {
     }
 
     /// The debt of each kind of work.
-    fn debts(&self) -> Debts {
+    pub(in crate::work) fn debts(&self) -> Debts {
         let config = &self.parts.config;
         let bytes = self.parts.reserve.memtable_bytes.load(Ordering::Relaxed) as u64;
         let bytes_max = config.memory_bytes_max as u64;
-        let files = self.level0_files_most() as u64;
         let files_max = config.level0_files_stop as u64;
         // Where inherited files are left alone, they are merged once level 0 has more than three
         // quarters of the files that stop writers.
@@ -160,12 +172,24 @@ impl Work {
             files_max / 4 * 3
         };
         let flush = share(bytes, bytes_max / 4 * 3, bytes_max);
-        let merge = share(files, files_min, files_max);
+        let merge = self.merge_debt(1000 * files_min, 1000 * files_max);
         let fullness = self.fullness_below.load(Ordering::Relaxed);
         let below = share(fullness, BELOW_FULL.start, BELOW_FULL.end);
         let strain = if merge > 0 { merge.max(below) } else { 0 };
         let debt = |amount, strain| Debt { amount, strain };
         [debt(flush, flush), debt(merge, strain)]
+    }
+
+    /// The debt of merges of level 0. A merge takes all files that there are when it begins, and
+    /// writers bring as many more until it ends. So the number of files swings between one half of
+    /// the most and the most, and writers follow the files that are not merged yet: these stay the
+    /// same while writers are as fast as the merge. The number of all files counts when it comes
+    /// close to the one at which writers stop.
+    fn merge_debt(&self, min: u64, stop: u64) -> u64 {
+        let trees = &self.parts.trees;
+        let unmerged = share(trees.level0_unmerged_most(), min, min.midpoint(stop));
+        let all = share(1000 * self.level0_files_most() as u64, stop / 6 * 5, stop);
+        unmerged.max(all)
     }
 
     fn most_debt(&self) -> u64 {
@@ -221,8 +245,9 @@ fn share(value: u64, from: u64, to: u64) -> u64 {
 mod tests {
     use super::*;
     use crate::fs::MemoryFs;
-    use crate::{Batch, Config, Db, Durability, Environment, KeyspaceOptions};
+    use crate::{Background, Batch, Config, Db, Durability, Environment, KeyspaceOptions};
     use std::sync::Arc;
+    use std::sync::atomic::AtomicU64;
 
     #[test]
     fn callers_that_must_not_block_hear_of_writers_that_are_slowed_after_a_debt() {
@@ -231,6 +256,50 @@ mod tests {
         assert!(!db.makes_writers_wait());
         db.work().is_throttled.store(true, Ordering::Relaxed);
         assert!(db.makes_writers_wait());
+    }
+
+    #[test]
+    fn many_writers_are_as_slow_together_as_one() {
+        let config = Config {
+            durability: Durability::Memory,
+            level0_files_max: 2,
+            level0_files_stop: 20,
+            ..Config::default()
+        };
+        let environment = Environment {
+            background: Background::Threads,
+            ..Environment::system(Durability::Memory)
+        };
+        let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
+        let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+        let put = |bytes: usize| {
+            let mut batch = Batch::new();
+            batch.put(&keyspace, b"key", &vec![7; bytes]);
+            drop(db.write(batch).unwrap());
+        };
+        let _no_merges = db.work().compacting.lock();
+        for _ in 0..9 {
+            put(1);
+            db.flush(&keyspace).unwrap();
+        }
+        lock(&db.work().throttle).note_merge(1 << 20, Duration::from_secs(1));
+        let written = AtomicU64::new(0);
+        let began = db.parts().clock.now();
+        let is_over = || db.parts().clock.now() - began > Duration::from_secs(1);
+        std::thread::scope(|scope| {
+            for _ in 0..16 {
+                scope.spawn(|| {
+                    while !is_over() {
+                        put(16 << 10);
+                        written.fetch_add(16 << 10, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        // About 1 MiB is due, and each writer may write once more. By themselves, writers would
+        // bring 12 MiB.
+        let written = written.into_inner() >> 10;
+        assert!(written < 3 << 10, "{written} KiB");
     }
 
     #[test]

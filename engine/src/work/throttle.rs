@@ -27,7 +27,7 @@ const RATE_MIN: u64 = 256 << 10;
 /// Work on fewer bytes is not measured: most of its time goes to files and syncs.
 const MEASURED_MIN: u64 = 1 << 20;
 
-/// The longest wait of one write: the debt may have changed by then.
+/// The longest wait before a writer asks again: the debt may have changed by then.
 const WAIT_MAX: Duration = Duration::from_millis(20);
 
 /// A shorter wait is skipped, because sleeping would take longer. The bytes stay owed.
@@ -131,7 +131,8 @@ impl Account {
         let rate = self.rate(amount);
         let paid = u128::from(rate) * elapsed.as_micros() / 1_000_000;
         let paid = u64::try_from(paid).unwrap_or(u64::MAX);
-        self.owed = self.owed.saturating_sub(paid);
+        // At most the bytes of one second are owed: when they became more, the rate was another.
+        self.owed = self.owed.saturating_sub(paid).min(rate);
         Duration::from_micros(self.owed.saturating_mul(1_000_000) / rate)
     }
 }
@@ -170,8 +171,9 @@ impl Throttle {
         }
     }
 
-    /// Returns how long the next writer must wait at these debts. An account without debt and
-    /// pressure makes no writer wait, and forgives the bytes owed.
+    /// Returns how long the next writer must wait at these debts before it asks again; zero if it
+    /// may write. An account without debt and pressure makes no writer wait, and forgives the bytes
+    /// owed.
     pub(super) fn wait(&mut self, debts: &Debts, now: Duration) -> Duration {
         let elapsed = now.saturating_sub(self.paid_at);
         self.paid_at = now;

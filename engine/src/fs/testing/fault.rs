@@ -23,6 +23,7 @@ pub enum Operation {
     Lock,
     Read,
     Write,
+    WriteOut,
     Sync,
     Length,
     SetLength,

@@ -10,6 +10,7 @@ use crate::work::Work;
 use crate::work::compaction::merge::MergeSpec;
 use crate::work::compaction::overlap_split::OverlapSplit;
 use crate::work::compaction::picker::{self, Plan};
+use crate::work::compaction::progress::Progress;
 use crate::{Config, Result};
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -303,7 +304,8 @@ impl Work {
     }
 
     fn merge(&self, tree: &Tree, spec: &MergeSpec<'_>) -> Result<Vec<FileMeta>> {
-        let merged = self.run_merge(tree, spec)?;
+        let progress = Progress::new(&self.parts.trees, tree, spec);
+        let merged = self.run_merge(tree, spec, &progress)?;
         merged.install(|outputs| {
             let added = outputs.iter().map(|meta| (spec.level, meta.clone()));
             self.install(tree, &spec.inputs(), added.collect())

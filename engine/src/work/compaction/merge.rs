@@ -17,6 +17,7 @@ use crate::values::{Pin, ValueReader, ValueWriter};
 use crate::work::Work;
 use crate::work::compaction::inputs::Inputs;
 use crate::work::compaction::picker;
+use crate::work::compaction::progress::Progress;
 use crate::{Error, KeyRange, Result};
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
@@ -59,6 +60,7 @@ pub(crate) struct Merge<'a> {
     spec: &'a MergeSpec<'a>,
     /// The exclusive end of the part; `None` is the end of all keys.
     end: Option<&'a [u8]>,
+    progress: &'a Progress<'a>,
     /// The first failure of any part.
     failure: &'a OnceLock<Error>,
     version: Arc<Version>,
@@ -82,6 +84,8 @@ pub(crate) struct Merge<'a> {
     outputs: Outputs,
     /// Number of keys left until the merge yields the processor.
     slice_left: u32,
+    /// Number of versions that were merged since it last did.
+    slice_versions: u64,
 }
 
 /// The files and pins that a merge, or a part of one, has made.
@@ -111,6 +115,7 @@ impl<'a> Merge<'a> {
         tree: &Tree,
         spec: &'a MergeSpec<'a>,
         range: &'a KeyRange,
+        progress: &'a Progress<'a>,
         failure: &'a OnceLock<Error>,
     ) -> Merge<'a> {
         let is_inside =
@@ -119,6 +124,7 @@ impl<'a> Merge<'a> {
             store,
             spec,
             end: range.end.as_deref(),
+            progress,
             failure,
             version: tree.view().version.clone(),
             options: SstableOptions {
@@ -137,6 +143,7 @@ impl<'a> Merge<'a> {
             passed_bytes: 0,
             outputs: Outputs::default(),
             slice_left: KEYS_PER_SLICE,
+            slice_versions: 0,
         }
     }
 
@@ -191,6 +198,7 @@ impl<'a> Merge<'a> {
                 };
                 self.write(&key, sequence, cursor)?;
             }
+            self.slice_versions += 1;
             inputs.next(&self.cache)?;
         }
         self.finish_outputs()
@@ -230,6 +238,8 @@ impl<'a> Merge<'a> {
         self.slice_left -= 1;
         if self.slice_left == 0 {
             self.slice_left = KEYS_PER_SLICE;
+            self.progress
+                .advance(std::mem::take(&mut self.slice_versions));
             self.store.yield_cpu();
         }
         while let Some(cut) = self.cuts.pop_front_if(|cut| cut[..] <= *key) {

@@ -2,7 +2,8 @@
 //!
 //! `picker.rs` plans the next compaction and touches nothing; `job.rs` runs it; `overlap_split.rs`
 //! chooses which files of the lower level take part in a merge; `parts.rs` divides a merge by key
-//! range among threads; `merge.rs` merges the versions that `inputs.rs` reads in order.
+//! range among threads; `merge.rs` merges the versions that `inputs.rs` reads in order; `progress.rs`
+//! tells writers how far a merge of level 0 is.
 
 mod inputs;
 mod job;
@@ -10,3 +11,4 @@ mod merge;
 mod overlap_split;
 mod parts;
 pub(in crate::work) mod picker;
+mod progress;

@@ -12,6 +12,7 @@ use crate::tree::live_file::LiveFile;
 use crate::values::Pin;
 use crate::work::Work;
 use crate::work::compaction::merge::{Merge, MergeSpec, Outputs};
+use crate::work::compaction::progress::Progress;
 use crate::{KeyRange, Result};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -44,14 +45,25 @@ impl Merged {
 
 impl Work {
     /// Runs a merge. Its outputs are durable on return. A merge that fails leaves no files.
-    pub(super) fn run_merge(&self, tree: &Tree, spec: &MergeSpec<'_>) -> Result<Merged> {
-        self.run_parts(tree, spec, self.parts.background.is_stepped())
+    pub(super) fn run_merge(
+        &self,
+        tree: &Tree,
+        spec: &MergeSpec<'_>,
+        progress: &Progress<'_>,
+    ) -> Result<Merged> {
+        self.run_parts(tree, spec, progress, self.parts.background.is_stepped())
     }
 
-    fn run_parts(&self, tree: &Tree, spec: &MergeSpec<'_>, in_turn: bool) -> Result<Merged> {
+    fn run_parts(
+        &self,
+        tree: &Tree,
+        spec: &MergeSpec<'_>,
+        progress: &Progress<'_>,
+        in_turn: bool,
+    ) -> Result<Merged> {
         let ranges = self.part_ranges(tree, spec)?;
         let failure = OnceLock::new();
-        let merge = |range| Merge::new(self, tree, spec, range, &failure).run();
+        let merge = |range| Merge::new(self, tree, spec, range, progress, &failure).run();
         let outputs = if in_turn {
             ranges.iter().map(merge).collect()
         } else {
@@ -178,6 +190,7 @@ mod tests {
     use crate::fs::{Failure, Fault, FaultFs, MemoryFs, Operation};
     use crate::work::compaction::merge::MergeSpec;
     use crate::work::compaction::picker::{self, Plan};
+    use crate::work::compaction::progress::Progress;
     use crate::{Background, Batch, Config, Db, Direction, Durability, Environment, Error};
     use crate::{KeyRange, Keyspace, KeyspaceOptions, Snapshot};
     use std::io::ErrorKind;
@@ -352,6 +365,8 @@ mod tests {
             cuts: Vec::new(),
             relocate: &[],
         };
+        let trees = &store.db.parts().trees;
+        let progress = Progress::new(trees, tree, &spec);
         for nth in 1.. {
             store.disk.set(Some(Fault {
                 operation: Some(operation),
@@ -360,7 +375,7 @@ mod tests {
                 failure: Failure::Error(ErrorKind::StorageFull),
                 sticky: false,
             }));
-            match store.db.work().run_parts(tree, &spec, in_turn) {
+            match store.db.work().run_parts(tree, &spec, &progress, in_turn) {
                 Ok(merged) => {
                     assert!(merged.files.len() > 4 && nth > 4, "{operation:?}: {nth}");
                     return;
