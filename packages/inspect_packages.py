@@ -104,7 +104,7 @@ def inspected(path: Path, platform: str) -> str:
     assert libraries <= allowed, f"{path.name} needs {libraries - allowed}"
     if program.libc == "musl":
         assert not list(parsed.imported_symbols), path.name
-    if program.system == "darwin":
+    if program.platform == "darwin-arm64":
         check_signature(content, parsed.code_signature, path.name)
     oldest = {"glibc": "glibc {} or newer", "": "macOS {} or newer"}.get(program.libc, "") if program.oldest else ""
     needs = [*filter(None, [oldest.format(program.oldest)]), *sorted(name.split("/")[-1] for name in libraries)]

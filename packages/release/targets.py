@@ -166,7 +166,8 @@ done
     header = place / "include/sys/syscall.h"
     header.parent.mkdir(parents=True, exist_ok=True)
     header.touch()
-    more = f"-idirafter '{place}/include'" if "macos" in target.zig else ""
+    # Without optimization, zig adds checks of its own to C, and what they need to the program.
+    more = "-fno-sanitize=undefined" + (f" -idirafter '{place}/include'" if "macos" in target.zig else "")
     scripts = {compiler: f'{without}exec {zig} cc -target {target.zig} {more} "$@"\n', archiver: f'exec {zig} ar "$@"\n'}
     for path, script in scripts.items():
         # Two builds may run at once.
