@@ -16,6 +16,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tarfile
@@ -103,9 +104,28 @@ def inspected(path: Path, platform: str) -> str:
     assert libraries <= allowed, f"{path.name} needs {libraries - allowed}"
     if program.libc == "musl":
         assert not list(parsed.imported_symbols), path.name
+    if program.platform == "darwin-arm64":
+        check_signature(content, parsed.code_signature, path.name)
     oldest = {"glibc": "glibc {} or newer", "": "macOS {} or newer"}.get(program.libc, "") if program.oldest else ""
     needs = [*filter(None, [oldest.format(program.oldest)]), *sorted(name.split("/")[-1] for name in libraries)]
     return f"{program.platform}, {len(content) / 1e6:.1f} MB, needs {', '.join(needs) or 'nothing'}"
+
+
+def check_signature(content: bytes, place: "lief.MachO.CodeSignature | None", name: str) -> None:
+    """macOS on arm64 starts no program without a signature, which has a hash of each page. The linker makes it."""
+    assert place is not None, f"{name} contains a program without a signature"
+    signature = content[place.data_offset :]
+    [directory] = [offset for kind, offset in struct.iter_unpack(">II", signature[12:20]) if kind == 0]
+    # The fields of a code directory behind its magic, length and version.
+    flags, hashes, _, _, pages, end, hash_size = struct.unpack_from(">6IB", signature, directory + 12)
+    page_size = 1 << signature[directory + 39]
+    assert flags & 2, f"{name}: the signature names a person"
+    assert end == place.data_offset, f"{name}: the signature is one for {end} bytes"
+    for page in range(pages):
+        start = page * page_size
+        expected = signature[directory + hashes + page * hash_size :][:hash_size]
+        found = hashlib.sha256(content[start : min(start + page_size, end)]).digest()
+        assert found == expected, f"{name}: the signature is not that of page {page}"
 
 
 def program_of(path: Path) -> bytes:

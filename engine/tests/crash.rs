@@ -4,10 +4,11 @@
 
 mod common;
 
-use common::{Change, Model, Store, open, open_in, random_changes, scale, tiny_config};
+use common::{Change, DIRECTORY, Model, Store, open, open_in, random_changes, scale, tiny_config};
 use lazurite_engine::fs::{DiskFs, Failure, Fault, FaultFs, Keep, MemoryFs, Operation};
 use lazurite_engine::{Choices, Config, Durability, Error};
 use std::io::ErrorKind;
+use std::path::Path;
 use std::sync::Arc;
 
 /// How a write of the script ended.
@@ -322,7 +323,9 @@ fn a_checkpoint_that_fails_at_any_call_leaves_no_files_and_can_be_made_again() {
 #[test]
 fn a_checkpoint_whose_sync_of_the_store_fails_stops_all_writing() {
     let errors = [ErrorKind::StorageFull, ErrorKind::Other];
-    let paths = ["/data/MANIFEST", ".vlog", ".wal"];
+    // The directory keeps the checkpoint's own MANIFEST out. Its separator is another on Windows.
+    let manifest = Path::new(DIRECTORY).join("MANIFEST");
+    let paths = [manifest.to_str().unwrap(), ".vlog", ".wal"];
     for (path, error) in paths
         .into_iter()
         .flat_map(|path| errors.map(|error| (path, error)))

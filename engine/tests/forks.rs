@@ -4,7 +4,7 @@ mod common;
 
 use common::{Change, Model, Store, open_in};
 use lazurite_engine::fs::{
-    Clock, DiskFs, Failure, Fault, FaultFs, Fs, HookFs, Keep, ManualClock, MemoryFs, Operation,
+    DiskFs, Failure, Fault, FaultFs, Fs, HookFs, Keep, ManualClock, MemoryFs, Operation,
 };
 use lazurite_engine::{
     Background, Batch, Choices, Config, Db, Durability, Environment, Error, Keyspace,
@@ -36,7 +36,7 @@ fn open_fork(path: &Path) -> Db {
 #[cfg(target_os = "linux")]
 mod cost {
     use super::*;
-    use lazurite_engine::fs::SystemClock;
+    use lazurite_engine::fs::{Clock, SystemClock};
 
     /// The resources that this process uses.
     #[derive(Debug, Clone, Copy)]

@@ -687,6 +687,12 @@ fn misuse_is_refused_and_never_waits() {
 }
 
 fn main() {
+    // Shuttle ends threads by unwinding stacks of its own. Under Wine, MinGW's unwinder finds no
+    // handler on them and ends the program.
+    if cfg!(all(windows, target_env = "gnu")) {
+        println!("not run: programs of MinGW cannot unwind shuttle's stacks");
+        return;
+    }
     let orders = 1_500;
     let checks: [(&str, fn()); 13] = [
         ("every writer is served", every_writer_is_served),

@@ -85,7 +85,10 @@ def build(name: str, words: "list[str]", rustflags: "list[str]", **options: obje
             command += ["-Zbuild-std=std,panic_unwind"]
             rustflags = [*rustflags, f"--remap-path-prefix={sources(target.triple)}=library"]
         if name.startswith("darwin"):
-            rustflags = [*rustflags, f"-Clink-arg=-F{frameworks()}"]
+            sdk = macos_sdk()
+            environment["SDKROOT"] = str(sdk)
+            places = [f"-F{sdk / FRAMEWORKS_OF_SDK}", f"-L{sdk / 'usr/lib'}"]
+            rustflags = [*rustflags, *[f"-Clink-arg={word}" for word in [*places, "-Wl,-dead_strip_dylibs"]]]
         elif target.zig:
             # Rust's own files for the start of a program are not there, and zig has some.
             rustflags = [*rustflags, "-Clink-self-contained=no"]
@@ -149,13 +152,22 @@ def zig_commands(target: Target) -> "tuple[str, str]":
     place = ROOT / "target/zig"
     place.mkdir(parents=True, exist_ok=True)
     compiler, archiver = place / f"cc-{target.zig}", place / "ar"
-    # Cargo and the crate `cc` add names of targets that zig does not know; it needs none but its own.
-    without = "for word do shift; case $word in --target=*) ;; *) set -- \"$@\" \"$word\" ;; esac; done\n"
+    # Cargo and the crate `cc` add names of targets that zig does not know, and the stand-in for Apple's SDK, in which zig would look for
+    # the C library. It needs none but its own.
+    without = """\
+before=
+for word do
+    shift
+    [ "$before" = -isysroot ] || case $word in --target=* | -isysroot) ;; *) set -- "$@" "$word" ;; esac
+    before=$word
+done
+"""
     # A header of macOS that zig lacks: jemalloc includes it, and uses nothing of it there.
     header = place / "include/sys/syscall.h"
     header.parent.mkdir(parents=True, exist_ok=True)
     header.touch()
-    more = f"-idirafter '{place}/include'" if "macos" in target.zig else ""
+    # Without optimization, zig adds checks of its own to C, and what they need to the program.
+    more = "-fno-sanitize=undefined" + (f" -idirafter '{place}/include'" if "macos" in target.zig else "")
     scripts = {compiler: f'{without}exec {zig} cc -target {target.zig} {more} "$@"\n', archiver: f'exec {zig} ar "$@"\n'}
     for path, script in scripts.items():
         # Two builds may run at once.
@@ -168,22 +180,32 @@ def zig_commands(target: Target) -> "tuple[str, str]":
 
 # The frameworks of macOS that the program uses, and the crates that declare their symbols.
 FRAMEWORKS = {"Security": "security-framework-sys", "CoreFoundation": "core-foundation-sys"}
+FRAMEWORKS_OF_SDK = "System/Library/Frameworks"
 
 
-def frameworks() -> Path:
-    """Stand-ins for the frameworks, which zig has not: for the linker, they export what the crates declare."""
+def macos_sdk() -> Path:
+    """A stand-in for the part of Apple's SDK that zig has not: for the linker, its libraries export what the crates declare."""
+    # The crates may not be there yet.
+    subprocess.run(["cargo", "fetch", "--quiet", "--target", TARGETS["darwin-arm64"].triple], cwd=ROOT, check=True)
     home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
+    sdk = ROOT / "target/zig/sdk"
     for name, crate in FRAMEWORKS.items():
         code = "".join(path.read_text() for path in sorted(home.glob(f"registry/src/*/{crate}-*/src/**/*.rs")))
         symbols = sorted(set(re.findall(r"\b(?:fn|static) (k?[A-Z]\w+)\s*[(:]", code)))
-        place = ROOT / f"target/zig/frameworks/{name}.framework"
-        place.mkdir(parents=True, exist_ok=True)
-        (place / f"{name}.tbd").write_text(
-            "--- !tapi-tbd\ntbd-version: 4\ntargets: [x86_64-macos, arm64-macos]\n"
-            f"install-name: '/System/Library/Frameworks/{name}.framework/Versions/A/{name}'\nexports:\n"
-            f"  - targets: [x86_64-macos, arm64-macos]\n    symbols: [{', '.join(f'_{symbol}' for symbol in symbols)}]\n...\n"
-        )
-    return ROOT / "target/zig/frameworks"
+        library(sdk / FRAMEWORKS_OF_SDK / f"{name}.framework/{name}.tbd", f"/{FRAMEWORKS_OF_SDK}/{name}.framework/Versions/A/{name}", symbols)
+    # The crate `libc` names it for every program. None of the program's code calls it, so the linker leaves it out.
+    library(sdk / "usr/lib/libiconv.tbd", "/usr/lib/libiconv.2.dylib", ["iconv", "iconv_close", "iconv_open"])
+    return sdk
+
+
+def library(path: Path, name: str, symbols: "list[str]") -> None:
+    """Describes a library of macOS to the linker: where it lies there, and what it exports."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        "--- !tapi-tbd\ntbd-version: 4\ntargets: [x86_64-macos, arm64-macos]\n"
+        f"install-name: '{name}'\nexports:\n"
+        f"  - targets: [x86_64-macos, arm64-macos]\n    symbols: [{', '.join(f'_{symbol}' for symbol in symbols)}]\n...\n"
+    )
 
 
 def zig_command() -> str:

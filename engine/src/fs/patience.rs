@@ -173,6 +173,19 @@ mod tests {
         }
     }
 
+    /// Not one of [`OPERATIONS`]: some systems do not open directories.
+    #[test]
+    fn opening_a_directory_outlasts_a_short_hindrance() {
+        let (directory, disk) = hindered(HELD);
+        let place = directory.path().join("there");
+        let opens = platform::open_directory(&place).is_err();
+        let made = place.clone();
+        REMEDY.set(Some(Box::new(move || fs::create_dir(made).unwrap())));
+        disk.open_directory(&place).unwrap();
+        let expected: &[u128] = if opens { &[1, 2, 4] } else { &[] };
+        assert_eq!(milliseconds_waited(), expected);
+    }
+
     #[test]
     fn every_operation_gives_up_after_a_second_with_the_original_error() {
         for (name, operation) in OPERATIONS {
