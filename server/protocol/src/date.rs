@@ -296,4 +296,13 @@ mod tests {
         assert_eq!(iso8601(year_0), "0001-01-01T00:00:00.0000000Z");
         assert_eq!(iso8601_seconds(year_0), "0001-01-01T00:00:00Z");
     }
+
+    #[test]
+    fn a_header_has_the_last_two_digits_of_any_year() {
+        for year in [1601, 1999, 2000, 2010, 2099] {
+            let header = rfc1123(parse_iso8601(&format!("{year}-06-15")).unwrap());
+            assert_eq!(header[12..16], year.to_string(), "{header}");
+            assert_eq!(parse_http(&header).map(rfc1123), Some(header));
+        }
+    }
 }

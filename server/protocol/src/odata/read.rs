@@ -224,12 +224,6 @@ fn read_double(text: &str) -> Option<f64> {
         "NaN" => Some(f64::NAN),
         "Infinity" | "INF" => Some(f64::INFINITY),
         "-Infinity" | "-INF" => Some(f64::NEG_INFINITY),
-        _ if text
-            .bytes()
-            .any(|byte| byte.is_ascii_alphabetic() && !matches!(byte, b'e' | b'E')) =>
-        {
-            None
-        }
         _ => text.parse().ok().filter(|number: &f64| number.is_finite()),
     }
 }
