@@ -212,18 +212,9 @@ fn sub_request(batch: &Bytes, content: &[u8]) -> Result<SubRequest, Malformed> {
     Ok(SubRequest {
         method: method.to_ascii_uppercase(),
         target: target.to_owned(),
-        head: slice_of(batch, head),
-        body: slice_of(batch, body.trim_ascii()),
+        head: batch.slice_ref(head),
+        body: batch.slice_ref(body.trim_ascii()),
     })
-}
-
-/// The part of `batch` that `part` borrows, without a copy. An empty slice may lie anywhere.
-fn slice_of(batch: &Bytes, part: &[u8]) -> Bytes {
-    if part.is_empty() {
-        Bytes::new()
-    } else {
-        batch.slice_ref(part)
-    }
 }
 
 /// The response to an operation inside a batch.

@@ -363,6 +363,7 @@ mod tests {
         let mut content = Vec::new();
         for piece in body.chunks(piece) {
             for bytes in decoder.update(Bytes::copy_from_slice(piece))? {
+                assert!(!bytes.is_empty());
                 content.extend_from_slice(&bytes);
             }
         }

@@ -498,6 +498,17 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_says_what_is_wrong_with_the_document() {
+        let says = |refused: Malformed, part: &str| {
+            assert!(refused.to_string().contains(part), "{refused}");
+        };
+        says(text("<a><b>").unwrap_err(), "element b does not end");
+        says(text("<a/><b/>").unwrap_err(), "exactly one root");
+        says(list("<m/>").unwrap_err(), "its one root is to be l");
+        says(list("<l/><l/>").unwrap_err(), "its one root is to be l");
+    }
+
+    #[test]
     fn the_five_entities_of_xml_are_known() {
         assert_eq!(text("<a>&amp;&lt;&gt;&quot;&apos;</a>").unwrap(), "&<>\"'");
     }

@@ -173,6 +173,7 @@ mod tests {
             ..DelegationKey::default()
         };
         assert_ne!(key("a\nb", "c").value(b"1"), key("a", "b\nc").value(b"1"));
+        assert_ne!(key("a", "b").value(b"1"), key("b", "a").value(b"1"));
         let shifted =
             "<Expiry>2024-03-02</Expiry><DelegatedUserTid>x&#10;2099-01-01</DelegatedUserTid>";
         assert_eq!(read(shifted).unwrap_err().code, "InvalidXmlNodeValue");
@@ -246,8 +247,16 @@ mod tests {
         let now = date::parse_iso8601("2024-03-01T12:00:00Z").unwrap();
         let refused = DelegationKey::read(&root, now).unwrap_err();
         assert_eq!(refused.code, "InvalidXmlDocument");
-        let same = "<Start>2024-03-02</Start><Expiry>2024-03-02</Expiry>";
-        assert_eq!(read(same).unwrap_err().code, "InvalidXmlNodeValue");
+        for over in [
+            "<Start>2024-03-02</Start><Expiry>2024-03-02</Expiry>",
+            "<Start>2024-03-01</Start><Expiry>2024-03-01T12:00:00Z</Expiry>",
+        ] {
+            assert_eq!(
+                read(over).unwrap_err().code,
+                "InvalidXmlNodeValue",
+                "{over}"
+            );
+        }
     }
 
     /// The account's key must not sign what a bearer chose: it might be a request's string to sign.

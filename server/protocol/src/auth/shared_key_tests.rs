@@ -405,7 +405,12 @@ fn texts(context: &Context) -> Vec<String> {
 
 #[test]
 fn forms_are_tried_by_their_distance_from_the_usual_one() {
-    let plain = blob("GET", "/c/b", "myaccount", &[]);
+    let plain = blob(
+        "GET",
+        "/c/b",
+        "myaccount",
+        &[("x-ms-version", "2021-12-02")],
+    );
     assert_eq!(forms(&plain).count(), 1);
     let all = blob(
         "PUT",
@@ -518,6 +523,8 @@ fn hyphens_and_apostrophes_count_only_between_names_that_are_otherwise_equal() {
     for (first, second) in [
         ("a", "b"),
         ("ab", "a-c"),
+        ("a-b", "ac"),
+        ("a'b", "ac"),
         ("ab", "a-b"),
         ("ab", "a'b"),
         ("a_", "a1"),
@@ -588,4 +595,37 @@ fn a_refusal_repeats_a_scheme_but_nothing_that_could_be_a_key() {
         let detail = &failure.details[0].1;
         assert!(detail.contains(&expected), "{authorization}: {detail}");
     }
+}
+
+#[test]
+fn a_request_without_a_path_is_signed_with_the_root() {
+    let mut context = blob("GET", "/", "myaccount", &[]);
+    let signed = texts(&context).remove(0);
+    assert!(signed.ends_with("\n/myaccount/"), "{signed}");
+    context.raw_path.clear();
+    assert_eq!(texts(&context).remove(0), signed);
+}
+
+#[test]
+fn a_long_string_to_sign_gets_few_tries() {
+    let long = "a".repeat(48 * 1024);
+    let context = blob(
+        "PUT",
+        "-secondary/c/it's?include=a+b&include=a+b",
+        "devstoreaccount1",
+        &[
+            ("content-encoding", "gzip"),
+            ("content-length", "0"),
+            ("date", "Fri, 01 Mar 2024 12:34:55 GMT"),
+            ("x-ms-meta-long", &long),
+        ],
+    );
+    assert!(forms(&context).count() > 20);
+    let accounts = accounts();
+    let keys = &*accounts.keys("devstoreaccount1");
+    let before = crate::auth::signature::hashed_bytes();
+    let signed = SignedRequest { context: &context };
+    assert!(verify(&signed, "SharedKey devstoreaccount1:AA==", keys).is_err());
+    let hashed = crate::auth::signature::hashed_bytes() - before;
+    assert!(hashed < 3 * HASHED_BYTES_MAX, "{hashed}");
 }

@@ -242,3 +242,23 @@ fn read_instant(name: &str, text: &str) -> Result<DateTime, Error> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_beyond_the_limit_are_not_kept() {
+        for (sent, kept) in [
+            (MEMBERS_MAX, MEMBERS_MAX),
+            (3 * MEMBERS_MAX, MEMBERS_MAX + 1),
+        ] {
+            let members: Vec<_> = (0..sent)
+                .map(|number| format!(r#""p{number}":1"#))
+                .collect();
+            let text = format!("{{{}}}", members.join(","));
+            let mut reader = serde_json::Deserializer::from_str(&text);
+            assert_eq!(reader.deserialize_map(Members).unwrap().len(), kept);
+        }
+    }
+}

@@ -672,4 +672,20 @@ mod tests {
         assert!(!may("PUT", &[("origin", "http://a.com")]));
         assert!(!may("GET", &[("origin", "http://b.com")]) && !may("GET", &[]));
     }
+
+    #[test]
+    fn rules_have_together_at_most_two_kibibytes() {
+        // Origin, method and each header count with a separator: 2, 4, and 256 each.
+        let of = |last: usize| {
+            let long = (0..7).map(|number| format!("{number}{}", "h".repeat(254)));
+            let headers: Vec<_> = long.chain(["h".repeat(last)]).collect();
+            read_all(&one("*", "GET", &headers.join(","), "", "1"))
+        };
+        let rest = RULES_BYTES_MAX - 2 - 4 - 7 * 256 - 1;
+        assert_eq!(
+            of(rest).unwrap().iter().map(bytes_of).sum::<usize>(),
+            RULES_BYTES_MAX
+        );
+        assert_eq!(of(rest + 1).unwrap_err().code, "InvalidXmlDocument");
+    }
 }

@@ -412,6 +412,16 @@ mod tests {
                 "devstoreaccount1",
             ),
             (
+                "/myaccount/devstoreaccount1/T()",
+                false,
+                "devstoreaccount1/T()",
+            ),
+            (
+                "/devstoreaccount1-secondary/devstoreaccount1-secondary/T()",
+                true,
+                "devstoreaccount1-secondary/T()",
+            ),
+            (
                 "/devstoreaccount1/devstoreaccount1/T()",
                 false,
                 "devstoreaccount1/T()",
@@ -627,5 +637,16 @@ mod tests {
             assert!(!fork.has_account_of(&at(other)), "{other}");
         }
         assert!(!own.has_account_of(&fork));
+    }
+
+    /// Reads of a path look alike in both protocols.
+    #[test]
+    fn only_hierarchical_accounts_have_unmarked_requests_of_data_lake_storage() {
+        let accept = [("accept", "application/json")];
+        assert!(!blob("/c/b", &accept).speaks_data_lake && !blob("/c/b", &[]).speaks_data_lake);
+        assert!(blob("/c?resource=filesystem", &[]).speaks_data_lake);
+        let target = "/q?resource=filesystem";
+        let queue = crate::testing::request(ServiceKind::Queue, "GET", target, "myaccount", &[]);
+        assert!(!queue.speaks_data_lake);
     }
 }

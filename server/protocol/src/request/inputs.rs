@@ -778,4 +778,39 @@ mod tests {
             !all.without(READS).contains("if-match") && !all.without(READS).contains("?prefix")
         );
     }
+
+    /// Source: recorded responses of the hosted service.
+    #[test]
+    fn tables_refuse_a_repeated_header_in_their_own_words() {
+        let twice = |service, name: &'static str| {
+            let headers = [(name, "1"), (name, "2")];
+            let mut context = request(service, "PUT", "/c/b", "myaccount", &headers);
+            admit(&mut context, READS, true, false).unwrap_err().code
+        };
+        assert_eq!(twice(ServiceKind::Table, "x-ms-tags"), "InvalidInput");
+        assert_eq!(twice(ServiceKind::Blob, "x-ms-tags"), "InvalidHeaderValue");
+        let code = "MultipleConditionHeadersNotSupported";
+        assert_eq!(twice(ServiceKind::Table, "if-match"), code);
+    }
+
+    #[test]
+    fn a_part_of_a_batch_is_checked_like_a_request() {
+        let refused = |header: &str, loose| {
+            let batch = format!(
+                "--b\r\nContent-Type: application/http\r\n\r\nPUT /c/b HTTP/1.1\r\n{header}\r\n\r\n--b--"
+            );
+            let batch = axum::body::Bytes::from(batch);
+            let parts = crate::multipart::read_each("multipart/mixed; boundary=b", &batch);
+            let part = parts.unwrap().remove(0).1;
+            let query = Query::parse("").unwrap();
+            let checked = check_part(&part, &query, READS, true, loose);
+            checked.err().map(|failure| failure.code.into_owned())
+        };
+        assert_eq!(refused("X-MS-Tags: a", false), None);
+        let unread = "X-MS-Lease-Id: 1";
+        assert_eq!(refused(unread, false).as_deref(), Some("UnsupportedHeader"));
+        assert_eq!(refused(unread, true), None);
+        let empty = refused("If-Modified-Since: ", true);
+        assert_eq!(empty.as_deref(), Some("InvalidHeaderValue"));
+    }
 }
