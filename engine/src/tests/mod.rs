@@ -2,6 +2,7 @@
 
 mod config;
 mod durability;
+mod figures;
 
 use crate::fs::MemoryFs;
 use crate::{Config, Db, Environment};

@@ -115,4 +115,22 @@ mod tests {
         assert_eq!(kept(&[10], &[(5, Put)], &[8], true), [0u64; 0]);
         assert_eq!(kept(&[6, 10], &[(5, Put)], &[8], true), [5]);
     }
+
+    #[test]
+    fn of_the_deletions_between_two_snapshots_the_newest_is_kept() {
+        let kept = |boundaries: &[u64], bottom| {
+            let fragment = Fragment {
+                start: Bytes::new(),
+                end: None,
+                sequences: vec![9, 7, 5, 3, 2],
+            };
+            let kept = Retention::new(boundaries.to_vec()).keep_fragment(fragment, bottom);
+            kept.map_or(Vec::new(), |fragment| fragment.sequences)
+        };
+        assert_eq!(kept(&[10], false), [9]);
+        assert_eq!(kept(&[10], true), [0u64; 0], "nothing is left to hide");
+        assert_eq!(kept(&[6, 10], false), [9, 5]);
+        assert_eq!(kept(&[6, 10], true), [9]);
+        assert_eq!(kept(&[2, 6, 10], false), [9, 5, 2]);
+    }
 }

@@ -108,3 +108,16 @@ impl ValueLog {
         self.segments.bytes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_is_wasteful_if_more_than_the_percentage_is_garbage() {
+        for (live, is_expected) in [(0, true), (4999, true), (5000, false), (10_000, false)] {
+            assert_eq!(is_wasteful(live, 10_000, 50), is_expected, "{live}");
+        }
+        assert!(is_wasteful(7999, 10_000, 20) && !is_wasteful(8000, 10_000, 20));
+    }
+}

@@ -230,4 +230,22 @@ mod tests {
         }
         assert_eq!(batch.keyspaces.len(), keyspaces.len());
     }
+
+    #[test]
+    fn the_deletion_of_an_empty_range_is_no_change() {
+        let environment = Environment::stepped(Arc::new(MemoryFs::volatile()));
+        let db = Db::open_with("/data".as_ref(), Config::default(), environment).unwrap();
+        let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+        let range = |start: &[u8], end: &[u8]| KeyRange {
+            start: start.to_vec(),
+            end: Some(end.to_vec()),
+        };
+        let mut batch = Batch::new();
+        batch.delete_range(&keyspace, range(b"b", b"b"));
+        batch.delete_range(&keyspace, range(b"b", b"a"));
+        batch.put(&keyspace, b"a", b"1");
+        assert!(!batch.has_range_deletion() && batch.count == 1);
+        batch.delete_range(&keyspace, range(b"a", b"b"));
+        assert!(batch.has_range_deletion() && batch.count == 2);
+    }
 }

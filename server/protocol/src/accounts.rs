@@ -452,4 +452,30 @@ mod tests {
             assert!(refusal.contains("fork"), "{refusal}");
         }
     }
+
+    #[test]
+    fn the_longest_name_of_a_fork_is_found() {
+        let accounts = Accounts::parse("two:AA").unwrap();
+        let fork = "f".repeat(FORK_CHARACTERS_MAX);
+        let found = accounts.find(&format!("two--{fork}")).unwrap();
+        assert_eq!(found.fork, Some(fork));
+    }
+
+    #[test]
+    fn an_account_is_named_by_itself_its_forks_and_its_secondary() {
+        for name in [
+            "two",
+            "TWO",
+            "two-secondary",
+            "two--pr",
+            "two--pr-secondary",
+        ] {
+            assert!(names_account(name, "two"), "{name}");
+        }
+        for name in ["tw", "twos", "two-", "two-second", "one", "one--two", ""] {
+            assert!(!names_account(name, "two"), "{name}");
+        }
+        assert!(!names_account("", "") && !names_account("--a", ""));
+        assert_eq!(name_of_fork("two", "pr"), "two--pr");
+    }
 }

@@ -29,7 +29,7 @@ pub fn rfc1123(time: SystemTime) -> String {
     for (at, number) in [
         (5, day),
         (12, year / 100),
-        (14, year % 100),
+        (14, year),
         (17, hour),
         (20, minute),
         (23, second),
@@ -47,21 +47,20 @@ pub fn parse_http(text: &str) -> Option<SystemTime> {
     httpdate::parse_http_date(text).ok().or_else(later)
 }
 
-/// Parses a date before 1970, which the library refuses: as the same day in a later cycle of the
-/// calendar, which repeats with its weekdays every 400 years.
+/// Parses a date before 1970, which the library refuses: as the same day 2000 years later. The
+/// calendar repeats with its weekdays every 400 years.
 fn before_1970(text: &str) -> Option<SystemTime> {
-    const DAYS_PER_CYCLE: u64 = 146_097;
+    const DAYS_OF_2000_YEARS: u64 = 5 * 146_097;
     // The year of `Wed, 31 Dec 1969 23:59:59 GMT`, and of `Wed Dec 31 23:59:59 1969`.
     [12, 20].into_iter().find_map(|at| {
-        let year = u64::from(year(text.get(at..at + 4)?.as_bytes())?);
+        let year = year(text.get(at..at + 4)?.as_bytes())?;
         if !(1..1970).contains(&year) {
             return None;
         }
-        let later = 2000 + year % 400;
-        let text = format!("{}{later}{}", &text[..at], &text[at + 4..]);
+        let text = format!("{}{}{}", &text[..at], year + 2000, &text[at + 4..]);
         let time = Ticks::from_system(httpdate::parse_http_date(&text).ok()?);
-        let days = (later - year) / 400 * DAYS_PER_CYCLE;
-        Some(Ticks(time.0.checked_sub(days * Ticks::PER_DAY)?).to_system())
+        let ticks = time.0.checked_sub(DAYS_OF_2000_YEARS * Ticks::PER_DAY)?;
+        Some(Ticks(ticks).to_system())
     })
 }
 
@@ -295,5 +294,14 @@ mod tests {
         let year_0 = UNIX_EPOCH - Duration::from_secs(62_135_596_801);
         assert_eq!(iso8601(year_0), "0001-01-01T00:00:00.0000000Z");
         assert_eq!(iso8601_seconds(year_0), "0001-01-01T00:00:00Z");
+    }
+
+    #[test]
+    fn a_header_has_the_last_two_digits_of_any_year() {
+        for year in [1601, 1999, 2000, 2010, 2099] {
+            let header = rfc1123(parse_iso8601(&format!("{year}-06-15")).unwrap());
+            assert_eq!(header[12..16], year.to_string(), "{header}");
+            assert_eq!(parse_http(&header).map(rfc1123), Some(header));
+        }
     }
 }

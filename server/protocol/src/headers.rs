@@ -123,6 +123,8 @@ mod tests {
         assert_eq!(headers.get("range").unwrap(), "2");
         headers.set(HeaderName::from_static("range"), None);
         assert!(!headers.contains_key("range"));
+        headers.remove_all("x-ms");
+        assert!(headers.contains_key("x-ms-date"));
         headers.remove_all("if-match");
         headers.remove_all("x-ms-");
         let left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();

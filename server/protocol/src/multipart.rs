@@ -212,18 +212,9 @@ fn sub_request(batch: &Bytes, content: &[u8]) -> Result<SubRequest, Malformed> {
     Ok(SubRequest {
         method: method.to_ascii_uppercase(),
         target: target.to_owned(),
-        head: slice_of(batch, head),
-        body: slice_of(batch, body.trim_ascii()),
+        head: batch.slice_ref(head),
+        body: batch.slice_ref(body.trim_ascii()),
     })
-}
-
-/// The part of `batch` that `part` borrows, without a copy. An empty slice may lie anywhere.
-fn slice_of(batch: &Bytes, part: &[u8]) -> Bytes {
-    if part.is_empty() {
-        Bytes::new()
-    } else {
-        batch.slice_ref(part)
-    }
 }
 
 /// The response to an operation inside a batch.
@@ -474,6 +465,45 @@ mod tests {
             "--batchresponse_7\r\nContent-Type: multipart/mixed; boundary=changesetresponse_7\r\n\r\n\
              --changesetresponse_7\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
              HTTP/1.1 204 No Content\r\nETag: W/\"x\"\r\n\r\n\r\n--changesetresponse_7--\r\n--batchresponse_7--\r\n"
+        );
+    }
+
+    #[test]
+    fn what_follows_the_closing_boundary_is_no_part() {
+        let part = "--batch_1\r\nContent-Type: application/http\r\n\r\nGET /T(PartitionKey='p',RowKey='r') HTTP/1.1\r\n\r\n";
+        let body = format!("{part}--batch_1--\r\n{part}");
+        assert!(matches!(
+            read(TYPE, &Bytes::from(body)),
+            Ok(Batch::Query(_))
+        ));
+        let other = TYPE.replace("mixed", "form-data");
+        assert!(read(&other, &Bytes::from(format!("{part}--batch_1--"))).is_err());
+    }
+
+    #[test]
+    fn the_answer_to_a_read_stands_outside_a_changeset() {
+        let answer = || SubResponse {
+            status: 404,
+            reason: "Not Found",
+            headers: vec![("Content-Type", "application/json".to_owned())],
+            body: "{}".to_owned(),
+        };
+        let (boundary, alone) = write("1", &[answer()], false);
+        assert_eq!(boundary, "batchresponse_1");
+        assert!(
+            alone.starts_with("--batchresponse_1\r\nContent-Type: application/http\r\n"),
+            "{alone}"
+        );
+        assert!(
+            alone.contains("HTTP/1.1 404 Not Found\r\n") && !alone.contains("changeset"),
+            "{alone}"
+        );
+        let (_, nested) = write("1", &[answer(), answer()], true);
+        let start = "--batchresponse_1\r\nContent-Type: multipart/mixed; boundary=changesetresponse_1\r\n\r\n--changesetresponse_1\r\n";
+        assert!(nested.starts_with(start), "{nested}");
+        assert!(
+            nested.ends_with("--changesetresponse_1--\r\n--batchresponse_1--\r\n"),
+            "{nested}"
         );
     }
 }

@@ -29,3 +29,16 @@ impl ServiceKind {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_has_a_label_in_hosts_and_a_title_in_texts() {
+        for service in [ServiceKind::Blob, ServiceKind::Queue, ServiceKind::Table] {
+            assert_eq!(service.title().to_lowercase(), service.label());
+            assert_eq!(service.title()[..1], service.label()[..1].to_uppercase());
+        }
+    }
+}

@@ -199,12 +199,11 @@ impl Decoder {
                     "a segment is longer than the content that is left",
                 ))?;
         self.state = State::Content;
-        if self.segment_left == 0 {
-            self.end_content();
-        }
+        self.end_content();
         Ok(())
     }
 
+    /// Goes on to the checksum if nothing is left of the segment, which may be empty.
     fn end_content(&mut self) {
         if self.segment_left > 0 {
             return;
@@ -364,6 +363,7 @@ mod tests {
         let mut content = Vec::new();
         for piece in body.chunks(piece) {
             for bytes in decoder.update(Bytes::copy_from_slice(piece))? {
+                assert!(!bytes.is_empty());
                 content.extend_from_slice(&bytes);
             }
         }
@@ -457,5 +457,47 @@ mod tests {
             ),
             (1, 2)
         );
+    }
+
+    /// A body of these segments, whose head declares `length` bytes of content.
+    fn body_of(segments: &[&[u8]], length: u64) -> Vec<u8> {
+        let crc64 = |content: &[u8]| {
+            let mut checksummer = Checksummer::new(false, true);
+            checksummer.update(content);
+            checksummer.finish().crc64.unwrap().to_le_bytes()
+        };
+        let frames = MESSAGE_HEAD + CRC64 + segments.len() * (SEGMENT_HEAD + CRC64);
+        let mut body = vec![VERSION];
+        body.extend((length + frames as u64).to_le_bytes());
+        body.extend(FLAG_CRC64.to_le_bytes());
+        body.extend((segments.len() as u16).to_le_bytes());
+        for (index, segment) in segments.iter().enumerate() {
+            body.extend((index as u16 + 1).to_le_bytes());
+            body.extend((segment.len() as u64).to_le_bytes());
+            body.extend(*segment);
+            body.extend(crc64(segment));
+        }
+        body.extend(crc64(&segments.concat()));
+        body
+    }
+
+    #[test]
+    fn segments_may_be_empty_but_must_hold_the_whole_content() {
+        for segments in [
+            &[&b"1234"[..], b"", b"56789"][..],
+            &[b""],
+            &[b"", b"123456789"],
+            &[],
+        ] {
+            let content = segments.concat();
+            let body = body_of(segments, content.len() as u64);
+            for piece in 1..body.len() + 1 {
+                assert_eq!(decode(&body, piece, content.len()).unwrap(), content);
+            }
+            let short = body_of(segments, content.len() as u64 + 1);
+            assert!(decode(&short, 7, content.len() + 1).is_err());
+        }
+        let body = encode(b"", 1, 100);
+        assert_eq!(body, body_of(&[b""], 0));
     }
 }

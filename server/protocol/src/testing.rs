@@ -55,3 +55,14 @@ pub fn origin(service: ServiceKind) -> RequestOrigin {
         request_id: "id".to_owned(),
     }
 }
+
+/// The bytes of a body that is in memory, as text.
+#[cfg(test)]
+pub fn text_of(body: axum::body::Body) -> String {
+    let whole = std::pin::pin!(axum::body::to_bytes(body, usize::MAX));
+    let mut task = std::task::Context::from_waker(std::task::Waker::noop());
+    let std::task::Poll::Ready(bytes) = whole.poll(&mut task) else {
+        panic!("the body is not in memory")
+    };
+    String::from_utf8(bytes.unwrap().to_vec()).unwrap()
+}

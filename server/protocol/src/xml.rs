@@ -496,4 +496,41 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn a_refusal_says_what_is_wrong_with_the_document() {
+        let says = |refused: Malformed, part: &str| {
+            assert!(refused.to_string().contains(part), "{refused}");
+        };
+        says(text("<a><b>").unwrap_err(), "element b does not end");
+        says(text("<a/><b/>").unwrap_err(), "exactly one root");
+        says(list("<m/>").unwrap_err(), "its one root is to be l");
+        says(list("<l/><l/>").unwrap_err(), "its one root is to be l");
+    }
+
+    #[test]
+    fn the_five_entities_of_xml_are_known() {
+        assert_eq!(text("<a>&amp;&lt;&gt;&quot;&apos;</a>").unwrap(), "&<>\"'");
+    }
+
+    /// Parsers turn a bare carriage return into a line feed.
+    #[test]
+    fn a_carriage_return_is_written_as_a_reference() {
+        let mut writer = Writer::default();
+        writer.element("a", "1\r\n2");
+        let document = writer.finish();
+        assert_eq!(
+            document,
+            "<?xml version=\"1.0\" encoding=\"utf-8\"?><a>1&#xD;\n2</a>"
+        );
+    }
+
+    #[test]
+    fn a_response_may_be_longer_than_a_request() {
+        let long = format!("<a>{}</a>", "<b/>".repeat(ELEMENTS_MAX));
+        assert_eq!(
+            parse_response(long.as_bytes()).unwrap().children.len(),
+            ELEMENTS_MAX
+        );
+    }
 }

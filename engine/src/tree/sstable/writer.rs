@@ -319,4 +319,19 @@ mod tests {
             prop_assert!(separator >= last && (separator < next || last == next));
         }
     }
+
+    /// Index blocks hold one separator for each data block.
+    #[test]
+    fn a_separator_is_as_short_as_its_neighbours_allow() {
+        for (last, next, expected) in [
+            (&b"abcdef"[..], &b"abzz"[..], &b"abd"[..]),
+            (b"abcdef", b"x", b"b"),
+            (b"abcdef", b"abd", b"abcdef"),
+            (b"abc", b"abcdef", b"abc"),
+            (b"abc", b"abc", b"abc"),
+            (b"a\xffx", b"b", b"a\xffx"),
+        ] {
+            assert_eq!(separator(last, next), expected, "{last:?} {next:?}");
+        }
+    }
 }

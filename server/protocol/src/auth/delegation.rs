@@ -173,6 +173,7 @@ mod tests {
             ..DelegationKey::default()
         };
         assert_ne!(key("a\nb", "c").value(b"1"), key("a", "b\nc").value(b"1"));
+        assert_ne!(key("a", "b").value(b"1"), key("b", "a").value(b"1"));
         let shifted =
             "<Expiry>2024-03-02</Expiry><DelegatedUserTid>x&#10;2099-01-01</DelegatedUserTid>";
         assert_eq!(read(shifted).unwrap_err().code, "InvalidXmlNodeValue");
@@ -199,5 +200,80 @@ mod tests {
         }
         let distinct: std::collections::BTreeSet<_> = values.iter().collect();
         assert_eq!(distinct.len(), values.len());
+    }
+
+    #[test]
+    fn the_document_has_every_field_and_the_value() {
+        let mut key = DelegationKey {
+            object_id: "o".to_owned(),
+            tenant_id: "t".to_owned(),
+            start: "2024-03-01T00:00:00Z".to_owned(),
+            expiry: "2024-03-05T00:00:00Z".to_owned(),
+            service: "b".to_owned(),
+            version: "2020-12-06".to_owned(),
+            ..DelegationKey::default()
+        };
+        let text = |key: &DelegationKey| {
+            let root = parse_xml(key.write(b"1").as_bytes()).unwrap();
+            let child = |child: &Element| format!("{}={}", child.name, child.text);
+            root.name
+                + " "
+                + &root
+                    .children
+                    .iter()
+                    .map(child)
+                    .collect::<Vec<_>>()
+                    .join(" ")
+        };
+        let value = STANDARD.encode(key.value(b"1"));
+        let fields = "SignedOid=o SignedTid=t SignedStart=2024-03-01T00:00:00Z \
+                      SignedExpiry=2024-03-05T00:00:00Z SignedService=b SignedVersion=2020-12-06";
+        assert_eq!(
+            text(&key),
+            format!("UserDelegationKey {fields} Value={value}")
+        );
+        key.delegated_tenant_id = "d".to_owned();
+        let value = STANDARD.encode(key.value(b"1"));
+        let delegated = "SignedDelegatedUserTid=d";
+        assert_eq!(
+            text(&key),
+            format!("UserDelegationKey {fields} {delegated} Value={value}")
+        );
+    }
+
+    #[test]
+    fn only_a_key_info_document_asks_for_a_key() {
+        let root = parse_xml(b"<Key><Expiry>2024-03-02</Expiry></Key>").unwrap();
+        let now = date::parse_iso8601("2024-03-01T12:00:00Z").unwrap();
+        let refused = DelegationKey::read(&root, now).unwrap_err();
+        assert_eq!(refused.code, "InvalidXmlDocument");
+        for over in [
+            "<Start>2024-03-02</Start><Expiry>2024-03-02</Expiry>",
+            "<Start>2024-03-01</Start><Expiry>2024-03-01T12:00:00Z</Expiry>",
+        ] {
+            assert_eq!(
+                read(over).unwrap_err().code,
+                "InvalidXmlNodeValue",
+                "{over}"
+            );
+        }
+    }
+
+    /// The account's key must not sign what a bearer chose: it might be a request's string to sign.
+    #[test]
+    fn the_value_is_no_signature_of_the_account_key() {
+        let key = read("<Expiry>2024-03-02</Expiry>").unwrap();
+        let mac = |key: &[u8], text: &[u8]| {
+            let mac = Hmac::<Sha256>::new_from_slice(key)
+                .unwrap()
+                .chain_update(text);
+            mac.finalize().into_bytes().to_vec()
+        };
+        let text: Vec<u8> = ["", "", &key.start, &key.expiry, "", "", ""]
+            .iter()
+            .flat_map(|field| [&(field.len() as u64).to_be_bytes()[..], field.as_bytes()].concat())
+            .collect();
+        assert_ne!(key.value(b"1"), mac(b"1", &text));
+        assert_ne!(key.value(b"1"), mac(&mac(b"1", b""), &text));
     }
 }

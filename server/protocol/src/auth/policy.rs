@@ -162,4 +162,133 @@ mod tests {
         );
         assert!(covered("rw", Letters::Any("w"), "x").is_err());
     }
+
+    fn token(permissions: &str, change: impl Fn(&mut Grant)) -> Caller {
+        let mut grant = Grant {
+            account_wide: false,
+            by_account_key: true,
+            permissions: permissions.to_owned(),
+            services: "b".to_owned(),
+            resource_types: "o".to_owned(),
+            one_blob: false,
+            checked_user: None,
+            authorized_user: None,
+            key_user: None,
+            signs_response_headers: false,
+            table_name: String::new(),
+            key_range: Default::default(),
+        };
+        change(&mut grant);
+        Caller::Sas(Box::new(grant))
+    }
+
+    fn bearer() -> Caller {
+        Caller::Bearer(crate::auth::bearer::Bearer {
+            object_id: String::new(),
+            tenant_id: String::new(),
+            groups: Vec::new(),
+            is_data_owner: false,
+        })
+    }
+
+    /// The error code, which is empty if the caller is authorized.
+    fn code(caller: &Caller, service: ServiceKind, needs: &RequiredPermissions) -> String {
+        let context = crate::testing::request(service, "GET", "/c/b", "myaccount", &[]);
+        match authorize(caller, &context, needs) {
+            Ok(()) => String::new(),
+            Err(failure) => failure.code.into_owned(),
+        }
+    }
+
+    #[test]
+    fn a_sas_covers_its_services_resource_types_and_permissions() {
+        let read = RequiredPermissions::same("o", Letters::Any("r"));
+        let of_container = RequiredPermissions::same("c", Letters::Any("l"));
+        let of_account = RequiredPermissions::account_only("s", Letters::Any("l"));
+        let blob = |caller: &Caller, needs| code(caller, ServiceKind::Blob, needs);
+        let account = |permissions: &str, services: &str, types: &str| {
+            token(permissions, |grant| {
+                grant.account_wide = true;
+                grant.services = services.to_owned();
+                grant.resource_types = types.to_owned();
+            })
+        };
+        assert_eq!(blob(&account("rl", "qb", "co"), &read), "");
+        assert_eq!(blob(&account("rl", "b", "s"), &of_account), "");
+        for (caller, code) in [
+            (account("r", "qt", "o"), "AuthorizationServiceMismatch"),
+            (account("r", "b", "sc"), "AuthorizationResourceTypeMismatch"),
+            (account("w", "b", "o"), "AuthorizationPermissionMismatch"),
+        ] {
+            assert_eq!(blob(&caller, &read), code);
+        }
+        let (any, one) = (
+            token("rl", |_| {}),
+            token("rl", |grant| grant.one_blob = true),
+        );
+        for caller in [&any, &one] {
+            assert_eq!(blob(caller, &read), "");
+            assert_eq!(blob(caller, &of_account), "AuthorizationFailure");
+            assert_eq!(
+                blob(caller, &RequiredPermissions::OWNER),
+                "AuthorizationFailure"
+            );
+        }
+        assert_eq!(blob(&any, &of_container), "");
+        assert_eq!(
+            blob(&one, &of_container),
+            "AuthorizationResourceTypeMismatch"
+        );
+        let owner = account("rwdl", "bqt", "sco");
+        assert_eq!(
+            blob(&owner, &RequiredPermissions::OWNER),
+            "AuthorizationFailure"
+        );
+    }
+
+    #[test]
+    fn a_bearer_may_not_read_the_access_policies_of_tables() {
+        let owner = RequiredPermissions::OWNER;
+        let read = RequiredPermissions::same("o", Letters::Any("r"));
+        let of_account = RequiredPermissions::account_only("s", Letters::Any("r"));
+        assert_eq!(
+            code(&bearer(), ServiceKind::Table, &owner),
+            "ResourceNotFound"
+        );
+        for (service, needs) in [
+            (ServiceKind::Table, read),
+            (ServiceKind::Table, of_account),
+            (ServiceKind::Blob, owner),
+            (ServiceKind::Queue, owner),
+        ] {
+            assert_eq!(
+                code(&bearer(), service, &needs),
+                "",
+                "{service:?} {needs:?}"
+            );
+        }
+        assert_eq!(code(&Caller::Owner, ServiceKind::Table, &owner), "");
+    }
+
+    #[test]
+    fn the_key_of_an_account_is_that_of_the_owner_and_of_most_sas() {
+        let delegated = token("r", |grant| grant.by_account_key = false);
+        assert!(Caller::Owner.has_key() && token("r", |_| {}).has_key());
+        assert!(!delegated.has_key() && !bearer().has_key() && !Caller::Anonymous.has_key());
+    }
+
+    #[test]
+    fn an_anonymous_caller_learns_what_is_missing() {
+        let why = |target: &str, headers: &[(&str, &str)]| {
+            let service = ServiceKind::Blob;
+            let context = crate::testing::request(service, "GET", target, "myaccount", headers);
+            let read = RequiredPermissions::same("o", Letters::Any("r"));
+            let refused = authorize(&Caller::Anonymous, &context, &read).unwrap_err();
+            assert_eq!(refused.code, "AuthenticationFailed");
+            refused.details[0].1.clone()
+        };
+        assert!(why("/c/b?sv=2020-12-06&sp=r", &[]).contains("(sv, sp), but not its signature"));
+        assert!(why("/c/b?comp=list", &[]).contains("no Authorization header"));
+        assert!(why("/c/b", &[("authorization", "")]).contains("an empty Authorization header"));
+    }
 }

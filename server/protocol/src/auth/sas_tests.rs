@@ -490,3 +490,352 @@ fn a_sas_for_a_name_with_a_backslash_may_be_signed_with_a_slash() {
     assert!(good("dir/name", "dir/name"));
     assert!(!good("dir\\name", "dir/name"));
 }
+
+/// Signs `token` for `signed`, and verifies it in a request for `sent` that `arrive` completes.
+fn verified(
+    service: ServiceKind,
+    (signed, sent): (&str, &str),
+    token: &str,
+    arrive: impl Fn(&mut Context),
+) -> Result<Grant> {
+    let accounts = crate::testing::accounts();
+    let keys = &*accounts.keys("myaccount");
+    let at = |target: &str, signature: &str| {
+        let separator = if target.contains('?') { '&' } else { '?' };
+        let target = format!("{target}{separator}{token}&sig={signature}");
+        let mut context = request(service, "GET", &target, "myaccount", &[]);
+        context.sas_now = date::parse_iso8601("2024-03-01T12:00Z").unwrap();
+        arrive(&mut context);
+        context
+    };
+    let context = at(signed, "AAAA");
+    let sas = Sas::parse(&context)?.unwrap();
+    let text = sas.string_to_sign(&context, &Names::of(&context)?);
+    let key = match sas.kind {
+        Kind::UserDelegation => sas.delegation_key().value(&keys[0]),
+        Kind::Account | Kind::Service => keys[0].clone(),
+    };
+    let signature = crate::auth::signature::sign(&key, text.as_bytes());
+    let context = at(sent, &signature.replace('+', "%2B"));
+    Sas::parse(&context)?
+        .unwrap()
+        .verify(&context, keys, None, None)
+}
+
+const QUEUE_TOKEN: &str = "sv=2020-12-06&sp=r&se=2024-03-02";
+
+#[test]
+fn a_sas_is_good_for_the_addresses_that_it_names() {
+    let from = |peer: &str, range: &str| {
+        let token = format!("{QUEUE_TOKEN}&sip={range}");
+        verified(
+            ServiceKind::Queue,
+            ("/queue1", "/queue1"),
+            &token,
+            |context| {
+                context.peer = format!("{peer}:50000").parse().unwrap();
+            },
+        )
+    };
+    for range in [
+        "10.0.0.5",
+        "10.0.0.5-10.0.0.9",
+        "10.0.0.1-10.0.0.5",
+        "10.0.0.5-10.0.0.5",
+    ] {
+        assert!(from("10.0.0.5", range).is_ok(), "{range}");
+        assert!(from("[::ffff:10.0.0.5]", range).is_ok(), "{range}");
+        assert!(from("[::1]", range).is_err(), "{range}");
+    }
+    for range in ["10.0.0.4", "10.0.0.1-10.0.0.4", "10.0.0.6-10.0.0.9"] {
+        let failure = from("10.0.0.5", range).unwrap_err();
+        assert_eq!(failure.code, "AuthorizationSourceIPMismatch", "{range}");
+    }
+    let failure = from("10.0.0.5", "10.0.0").unwrap_err();
+    assert_eq!(failure.code, "AuthenticationFailed");
+}
+
+#[test]
+fn a_sas_for_https_is_refused_over_http() {
+    let over = |secure: bool, protocol: &str| {
+        let token = format!("{QUEUE_TOKEN}&spr={protocol}");
+        let sas = verified(
+            ServiceKind::Queue,
+            ("/queue1", "/queue1"),
+            &token,
+            |context| {
+                context.secure = secure;
+            },
+        );
+        sas.map_or_else(|failure| failure.code.into_owned(), |_| String::new())
+    };
+    for protocol in ["https,http", "http,https"] {
+        assert_eq!(
+            (over(false, protocol), over(true, protocol)),
+            Default::default()
+        );
+    }
+    assert_eq!(over(true, "https"), "");
+    assert_eq!(over(false, "https"), "AuthorizationProtocolMismatch");
+    assert_eq!(over(true, "ftp"), "AuthenticationFailed");
+}
+
+#[test]
+fn an_accounts_longest_life_holds_for_every_sas_without_a_stored_expiry() {
+    let is_short = |token: &str| {
+        let target = format!("/queue1?sv=2020-12-06&{token}&sig=AAAA");
+        let context = request(ServiceKind::Queue, "GET", &target, "myaccount", &[]);
+        let sas = Sas::parse(&context).unwrap().unwrap();
+        assert!(sas.check_life(None).is_ok());
+        sas.check_life(Some(Duration::from_secs(3600))).is_ok()
+    };
+    assert!(is_short("st=2024-03-01T00:00Z&se=2024-03-01T01:00Z"));
+    assert!(!is_short("st=2024-03-01T00:00Z&se=2024-03-01T01:00:01Z"));
+    assert!(!is_short("se=2024-03-01T01:00Z") && !is_short("st=2024-03-01T00:00Z"));
+    assert!(is_short("si=policy") && is_short("si=policy&st=2024-03-01"));
+    assert!(!is_short("si=policy&se=2024-03-02"));
+    assert!(!is_short("ss=q&si=policy&st=2024-03-01"));
+}
+
+#[test]
+fn a_policy_and_its_sas_never_both_set_a_time() {
+    let policy = StoredPolicy {
+        id: "policy".to_owned(),
+        start: None,
+        expiry: date::parse_iso8601("2024-03-02"),
+        permission: None,
+    };
+    let target = "/queue1?sv=2020-12-06&sp=r&si=policy&se=2024-03-02&sig=AAAA";
+    let context = request(ServiceKind::Queue, "GET", target, "myaccount", &[]);
+    let sas = Sas::parse(&context).unwrap().unwrap();
+    let failure = sas.either_time("se", policy.expiry).unwrap_err();
+    assert!(detail(failure).contains("se is given both"));
+    assert!(sas.either_time("se", None).unwrap().is_some());
+    assert_eq!(sas.either_time("st", policy.expiry).unwrap(), policy.expiry);
+}
+
+#[test]
+fn a_request_without_a_signature_has_no_sas() {
+    let context = request(
+        ServiceKind::Queue,
+        "GET",
+        "/queue1?sv=2020-12-06&sp=r",
+        "myaccount",
+        &[],
+    );
+    assert!(Sas::parse(&context).unwrap().is_none());
+}
+
+#[test]
+fn no_parameter_of_a_sas_has_a_control_character() {
+    for (value, is_refused) in [("r%0A", true), ("r%C2%85", true), ("r%C3%A9", false)] {
+        let with = |token: String| parsed(&token);
+        let signed = with(format!("sv=2022-11-02&sr=b&se=2024-03-02&sp={value}"));
+        let named = with(format!(
+            "sv=2022-11-02&sr=b&sp=r&se=2024-03-02&srq=q&q={value}"
+        ));
+        let other = with(format!("sv=2022-11-02&sr=b&sp=r&se=2024-03-02&q={value}"));
+        assert!(other.is_ok(), "{value}");
+        for result in [signed, named] {
+            assert_eq!(result.is_err(), is_refused, "{value}");
+            if let Err(failure) = result {
+                assert!(detail(failure).contains("control character"));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sas_for_a_directory_covers_what_is_in_it_and_its_listing() {
+    let token = "sv=2020-12-06&sr=d&sdd=2&sp=r&se=2024-03-02";
+    let good = |sent: &str| {
+        let signed = "/cont/dir/sub/file";
+        verified(ServiceKind::Blob, (signed, sent), token, |_| {}).is_ok()
+    };
+    assert!(good("/cont/dir/sub/file") && good("/cont/dir/sub") && good("/cont/dir/sub/a/b"));
+    assert!(!good("/cont/dir") && !good("/cont/dir/other") && !good("/cont/other/sub/file"));
+    let listing = |of: &str| format!("/cont?resource=filesystem&directory={of}");
+    assert!(
+        good(&listing("dir/sub")) && good(&listing("/dir/sub/")) && good(&listing("dir/sub/a"))
+    );
+    assert!(
+        !good(&listing("dir")) && !good(&listing("dir/other")) && !good("/cont?restype=container")
+    );
+    assert!(!good("/cont?resource=other&directory=dir/sub"));
+    // A directory that a parameter names counts only in a listing, not beside the path of a blob.
+    assert!(!good("/cont/other?resource=filesystem&directory=dir/sub"));
+    let old = token.replace("2020-12-06", "2019-12-12");
+    let place = ("/cont/dir/sub", "/cont/dir/sub");
+    let failure = verified(ServiceKind::Blob, place, &old, |_| {}).unwrap_err();
+    assert!(detail(failure).contains("2020-02-10"));
+    let of_method = |method: Method| {
+        let place = listing("dir/sub");
+        let place = (&*place, &*place);
+        let change = |context: &mut Context| context.method = method.clone();
+        verified(ServiceKind::Blob, place, token, change).is_ok()
+    };
+    assert!(of_method(Method::GET) && !of_method(Method::PUT));
+}
+
+#[test]
+fn a_sas_for_a_snapshot_or_version_is_good_for_that_one_alone() {
+    for (sr, parameter) in [("bs", "snapshot"), ("bv", "versionid")] {
+        let token = format!("sv=2020-12-06&sr={sr}&sp=r&se=2024-03-02");
+        let at = |day: u8| format!("/cont/b?{parameter}=2024-02-{day:02}T00:00:00.0000000Z");
+        let good = |sent: &str| verified(ServiceKind::Blob, (&at(1), sent), &token, |_| {}).is_ok();
+        assert!(good(&at(1)), "{sr}");
+        assert!(!good(&at(2)) && !good("/cont/b"), "{sr}");
+    }
+    let token = "sv=2020-12-06&sr=b&sp=r&se=2024-03-02";
+    let place = ("/cont/b", "/cont/b?snapshot=&versionid=");
+    assert!(verified(ServiceKind::Blob, place, token, |_| {}).is_ok());
+}
+
+/// Source: Create a service SAS, "Version 2015-04-05 and later" and the sections of older versions.
+#[test]
+fn older_versions_sign_fewer_fields() {
+    let signed = |version: &str| {
+        let token = format!("sv={version}&st=S&se=E&sr=b&sp=P&si=I&sip=A&spr=H&rscc=C&rsct=T");
+        let target = format!("/cont/b?{token}&sig=AAAA");
+        let context = request(ServiceKind::Blob, "GET", &target, "myaccount", &[]);
+        let sas = Sas::parse(&context).unwrap().unwrap();
+        let text = sas.string_to_sign(&context, &Names::of(&context).unwrap());
+        text.replace('\n', "|")
+    };
+    assert_eq!(signed("2010-09-19"), "P|S|E|/myaccount/cont/b|I");
+    assert_eq!(signed("2012-02-12"), "P|S|E|/myaccount/cont/b|I|2012-02-12");
+    assert_eq!(
+        signed("2013-08-15"),
+        "P|S|E|/myaccount/cont/b|I|2013-08-15|C||||T"
+    );
+    assert_eq!(
+        signed("2015-02-21"),
+        "P|S|E|/blob/myaccount/cont/b|I|2015-02-21|C||||T"
+    );
+    assert_eq!(
+        signed("2015-04-05"),
+        "P|S|E|/blob/myaccount/cont/b|I|A|H|2015-04-05|C||||T"
+    );
+}
+
+/// Source: Create a user delegation SAS, the string to sign for Table Storage.
+#[test]
+fn a_user_delegation_sas_for_a_table_signs_its_range_of_keys() {
+    let keys = "skoid=o&sktid=t&skt=2024-03-01&ske=2024-03-05&sks=t&skv=2025-07-05";
+    let token = format!("sv=2025-07-05&sp=r&se=2024-03-02&tn=T&{keys}&spk=a&srk=1&epk=m&erk=9");
+    let place = ("/T", "/T");
+    let grant = verified(ServiceKind::Table, place, &token, |_| {}).unwrap();
+    assert_eq!(grant.key_range.end_row_key.as_deref(), Some("9"));
+    let target = format!("/T?{token}&sig=AAAA");
+    let context = request(ServiceKind::Table, "GET", &target, "myaccount", &[]);
+    let sas = Sas::parse(&context).unwrap().unwrap();
+    let text = sas.string_to_sign(&context, &Names::of(&context).unwrap());
+    assert!(text.ends_with("\n2025-07-05\na\n1\nm\n9"), "{text}");
+}
+
+#[test]
+fn a_row_key_bounds_a_sas_only_with_its_partition_key() {
+    let grant = |kind: &str, range: &str| {
+        let token = format!("sv=2020-12-06&{kind}&sp=r&se=2024-03-02&{range}");
+        verified(ServiceKind::Table, ("/T", "/T"), &token, |_| {})
+    };
+    for range in ["spk=a&srk=1", "epk=m&erk=9", "spk=a&epk=m", "srk=&erk="] {
+        assert!(grant("tn=T", range).is_ok(), "{range}");
+    }
+    for range in ["srk=1", "erk=9", "srk=1&epk=m", "spk=a&erk=9"] {
+        assert!(grant("tn=T", range).is_err(), "{range}");
+        // An account SAS has no range: its signature does not cover these parameters.
+        assert!(grant("ss=t&srt=o", range).is_ok(), "{range}");
+    }
+}
+
+#[test]
+fn a_grant_says_whose_key_signed_it() {
+    let of = |kind: &str| {
+        let token = format!("sv=2025-07-05&{kind}&sp=r&se=2024-03-02");
+        verified(ServiceKind::Queue, ("/queue1", "/queue1"), &token, |_| {}).unwrap()
+    };
+    let (account, service) = (of("ss=q&srt=o"), of("tn="));
+    assert!(account.by_account_key && account.account_wide);
+    assert!(service.by_account_key && !service.account_wide);
+    assert_eq!((account.key_user, service.key_user), (None, None));
+    let delegated = delegated(str::to_owned, None).unwrap();
+    assert!(!delegated.by_account_key && !delegated.account_wide);
+    assert_eq!(delegated.key_user.as_deref(), Some("o"));
+}
+
+#[test]
+fn a_sas_by_the_key_of_a_data_owner_has_no_user_to_check() {
+    let token = "sv=2025-07-05&sp=raup&se=2024-03-02&skoid=o&sktid=t&skt=2024-03-01&ske=2024-03-05\
+                 &sks=q&skv=2025-07-05";
+    let accounts = crate::testing::accounts();
+    let keys = &*accounts.keys("myaccount");
+    let at = |signature: &str| {
+        let target = format!("/queue1?{token}&sig={signature}");
+        let mut context = request(ServiceKind::Queue, "GET", &target, "myaccount", &[]);
+        context.sas_now = date::parse_iso8601("2024-03-01T12:00Z").unwrap();
+        context
+    };
+    let context = at("AAAA");
+    let sas = Sas::parse(&context).unwrap().unwrap();
+    let text = sas.string_to_sign(&context, &Names::of(&context).unwrap());
+    // Made from the parameters, not from what was read of them.
+    let key = |of_data_owner| DelegationKey {
+        object_id: "o".to_owned(),
+        tenant_id: "t".to_owned(),
+        start: "2024-03-01".to_owned(),
+        expiry: "2024-03-05".to_owned(),
+        service: "q".to_owned(),
+        version: "2025-07-05".to_owned(),
+        delegated_tenant_id: String::new(),
+        of_data_owner,
+    };
+    for (of_data_owner, user) in [(false, Some("o")), (true, None)] {
+        let key = key(of_data_owner).value(&keys[0]);
+        let signature = crate::auth::signature::sign(&key, text.as_bytes());
+        let context = at(&signature.replace('+', "%2B"));
+        let sas = Sas::parse(&context).unwrap().unwrap();
+        let grant = sas.verify(&context, keys, None, None).unwrap();
+        assert_eq!(grant.key_user.as_deref(), user);
+    }
+}
+
+#[test]
+fn the_user_that_a_delegated_sas_names_is_one_guid() {
+    let (one, other) = (
+        "aaaaaaaa-0000-0000-0000-000000000001",
+        "aaaaaaaa-0000-0000-0000-000000000002",
+    );
+    let with = |hierarchical: bool, ids: &str| {
+        let token = format!(
+            "sv=2020-12-06&sr=c&sp=r&se=2024-03-02&skoid=o&sktid=t&skt=2024-03-01&ske=2024-03-05&sks=b\
+             &skv=2020-12-06{ids}"
+        );
+        verified(
+            ServiceKind::Blob,
+            ("/cont/b", "/cont/b"),
+            &token,
+            |context| {
+                context.hierarchical = hierarchical;
+            },
+        )
+    };
+    let authorized = with(false, &format!("&saoid={one}&scid={other}")).unwrap();
+    assert_eq!(authorized.authorized_user.as_deref(), Some(one));
+    let checked = with(true, &format!("&suoid={one}")).unwrap();
+    assert_eq!(checked.checked_user.as_deref(), Some(one));
+    for (hierarchical, ids, part) in [
+        (true, "&saoid=x".to_owned(), "saoid is not a GUID"),
+        (true, "&suoid=x".to_owned(), "suoid is not a GUID"),
+        (true, "&scid=x".to_owned(), "scid is not a GUID"),
+        (
+            true,
+            format!("&saoid={one}&suoid={other}"),
+            "exclude each other",
+        ),
+        (false, format!("&suoid={one}"), "hierarchical namespace"),
+    ] {
+        let found = detail(with(hierarchical, &ids).unwrap_err());
+        assert!(found.contains(part), "{ids}: {found}");
+    }
+}

@@ -395,3 +395,237 @@ fn a_backslash_may_be_signed_as_the_slash_that_it_is() {
     assert!(is_good("/c/dir%5Cname"));
     assert!(!is_good("/c/dirname"));
 }
+
+/// The strings to sign of all forms of a request, in the order in which they are tried.
+fn texts(context: &Context) -> Vec<String> {
+    forms(context)
+        .map(|form| string_to_sign(context, Scheme::SharedKey, form))
+        .collect()
+}
+
+#[test]
+fn forms_are_tried_by_their_distance_from_the_usual_one() {
+    let plain = blob(
+        "GET",
+        "/c/b",
+        "myaccount",
+        &[("x-ms-version", "2021-12-02")],
+    );
+    assert_eq!(forms(&plain).count(), 1);
+    let all = blob(
+        "PUT",
+        "-secondary/c/it's?include=a+b&include=a+b",
+        "devstoreaccount1",
+        &[
+            ("content-encoding", "gzip"),
+            ("content-length", "0"),
+            ("date", "Fri, 01 Mar 2024 12:34:55 GMT"),
+            ("x-ms-meta-a-c", "1"),
+            ("x-ms-meta-ab", "2"),
+        ],
+    );
+    let distances: Vec<usize> = forms(&all).map(|form| form.differences()).collect();
+    assert!(distances.is_sorted(), "{distances:?}");
+    // Two forms of each of six parts; the path as sent, of the primary, and with quotes encoded.
+    assert_eq!(distances.len(), 64 * 3);
+    assert_eq!(
+        (distances[0], &distances[1..9], distances[9]),
+        (0, &[1; 8][..], 2)
+    );
+    let table = table(
+        "GET",
+        "/T()?a=b+c",
+        "myaccount",
+        &[("content-language", "en")],
+    );
+    assert_eq!(forms(&table).count(), 1);
+}
+
+#[test]
+fn each_deviation_of_a_client_library_is_tried() {
+    let has = |context: &Context, part: &str| texts(context).iter().any(|text| text.contains(part));
+    let dated = blob(
+        "GET",
+        "/c/b",
+        "myaccount",
+        &[("date", "Fri, 01 Mar 2024 12:34:55 GMT")],
+    );
+    assert!(!texts(&dated)[0].contains("12:34:55"));
+    assert!(has(&dated, "\nFri, 01 Mar 2024 12:34:55 GMT\n"));
+    let date = [("date", "Fri, 01 Mar 2024 12:34:55 GMT")];
+    let date_only = request(ServiceKind::Blob, "GET", "/c/b", "myaccount", &date);
+    assert_eq!(forms(&date_only).count(), 1);
+    assert!(texts(&date_only)[0].contains("12:34:55"));
+    let plus = blob("GET", "/c?prefix=a+b", "myaccount", &[]);
+    assert!(texts(&plus)[0].ends_with("prefix:a+b") && has(&plus, "\nprefix:a b"));
+    let meta = [("x-ms-meta-a-c", "1"), ("x-ms-meta-ab", "2")];
+    let ordered = blob("GET", "/c/b", "myaccount", &meta);
+    assert!(texts(&ordered)[0].contains("x-ms-meta-ab:2\nx-ms-meta-a-c:1\n"));
+    assert!(has(&ordered, "x-ms-meta-a-c:1\nx-ms-meta-ab:2\n"));
+    let language = blob("GET", "/c/b", "myaccount", &[("content-language", "en")]);
+    assert!(texts(&language)[0].starts_with("GET\n\nen\n") && has(&language, "GET\nen\n\n"));
+    let secondary = blob("GET", "-secondary/c/b", "devstoreaccount1", &[]);
+    assert!(texts(&secondary)[0].ends_with("/devstoreaccount1/devstoreaccount1-secondary/c/b"));
+    assert!(has(&secondary, "/devstoreaccount1/devstoreaccount1/c/b"));
+    let named = blob("GET", "/c/a-secondary", "devstoreaccount1", &[]);
+    assert_eq!(forms(&named).count(), 1);
+    for (version, usual, other) in [("2014-02-14", "0", ""), ("2021-12-02", "", "0")] {
+        let headers = [("x-ms-version", version), ("content-length", "0")];
+        let empty = blob("PUT", "/c/b", "myaccount", &headers);
+        assert!(
+            texts(&empty)[0].starts_with(&format!("PUT\n\n\n{usual}\n\n")),
+            "{version}"
+        );
+        assert!(has(&empty, &format!("PUT\n\n\n{other}\n\n")), "{version}");
+    }
+}
+
+#[test]
+fn a_signature_of_a_deviating_form_is_accepted() {
+    let meta = [("x-ms-meta-a-c", "1"), ("x-ms-meta-ab", "2")];
+    let context = blob("GET", "/c?prefix=a+b", "myaccount", &meta);
+    let accounts = accounts();
+    let keys = &*accounts.keys("myaccount");
+    for text in texts(&context) {
+        let signature = crate::auth::signature::sign(&keys[0], text.as_bytes());
+        let authorization = format!("SharedKey myaccount:{signature}");
+        let signed = SignedRequest { context: &context };
+        assert!(verify(&signed, &authorization, keys).is_ok(), "{text}");
+    }
+}
+
+#[test]
+fn repeated_parameters_may_be_signed_once_if_they_are_equal() {
+    let repeat = |query: &str| values_repeat(&Query::parse(query).unwrap());
+    assert!(repeat("a=1&b=2&A=1") && repeat("a=1&a=1&b=2&b=2"));
+    assert!(!repeat("a=1&b=1") && !repeat("") && !repeat("a=1&b=2&a=2"));
+    assert!(!repeat("a=1&a=1&b=1&b=2"));
+}
+
+#[test]
+fn values_of_a_repeated_header_are_joined_and_empty_headers_left_out_by_old_versions() {
+    let signed = |version: &str, headers: &[(&str, &str)]| {
+        let headers = [headers, &[("x-ms-version", version)]].concat();
+        texts(&blob("GET", "/c/b", "myaccount", &headers)).remove(0)
+    };
+    let (old, new) = ("2015-12-11", "2016-05-31");
+    let twice = [("x-ms-meta-a", " 1 "), ("x-ms-meta-a", "2")];
+    assert!(signed(new, &twice).contains("\nx-ms-meta-a:1,2\n"));
+    let empty = [("x-ms-meta-e", "")];
+    assert!(signed(new, &empty).contains("\nx-ms-meta-e:\n"));
+    assert!(!signed(old, &empty).contains("x-ms-meta-e"));
+    assert!(signed(old, &[("x-ms-meta-e", "1")]).contains("\nx-ms-meta-e:1\n"));
+    assert!(signed(old, &[empty[0], empty[0]]).contains("\nx-ms-meta-e:,\n"));
+}
+
+#[test]
+fn hyphens_and_apostrophes_count_only_between_names_that_are_otherwise_equal() {
+    for (first, second) in [
+        ("a", "b"),
+        ("ab", "a-c"),
+        ("a-b", "ac"),
+        ("a'b", "ac"),
+        ("ab", "a-b"),
+        ("ab", "a'b"),
+        ("a_", "a1"),
+        ("a9", "aa"),
+        ("a", "a-"),
+        ("a", "aa"),
+        ("ab-c", "a-bc"),
+    ] {
+        assert_eq!(
+            culture_order(first, second),
+            Ordering::Less,
+            "{first} {second}"
+        );
+        assert_eq!(
+            culture_order(second, first),
+            Ordering::Greater,
+            "{first} {second}"
+        );
+        assert_eq!(culture_order(second, second), Ordering::Equal);
+    }
+}
+
+#[test]
+fn a_request_may_be_a_quarter_of_an_hour_early_or_late() {
+    let accounts = accounts();
+    let is_stale = |date: &str| {
+        let context = request(
+            ServiceKind::Blob,
+            "GET",
+            "/c",
+            "myaccount",
+            &[("x-ms-date", date)],
+        );
+        let signed = SignedRequest { context: &context };
+        let failure = verify(
+            &signed,
+            "SharedKey myaccount:AA==",
+            &accounts.keys("myaccount"),
+        );
+        failure.unwrap_err().details[0]
+            .1
+            .contains("Request date header too")
+    };
+    assert!(!is_stale("Fri, 01 Mar 2024 12:19:56 GMT"));
+    assert!(!is_stale("Fri, 01 Mar 2024 12:49:56 GMT"));
+    assert!(is_stale("Fri, 01 Mar 2024 12:19:55 GMT"));
+    assert!(is_stale("Fri, 01 Mar 2024 12:49:57 GMT"));
+}
+
+#[test]
+fn a_refusal_repeats_a_scheme_but_nothing_that_could_be_a_key() {
+    let longest = "a".repeat(SCHEME_BYTES_MAX);
+    for (authorization, scheme) in [
+        ("Basic x:y", Some("Basic")),
+        ("AWS4-HMAC-SHA256 x", Some("AWS4-HMAC-SHA256")),
+        (&*format!("{longest} x"), Some(&*longest)),
+        (&format!("{longest}a x"), None),
+        ("Basic", None),
+        ("Basic ", None),
+        ("c2VjcmV0+a2V5 x", None),
+        ("", None),
+    ] {
+        let failure = parse(authorization).unwrap_err();
+        let expected = match scheme {
+            Some(scheme) => format!("has the scheme '{scheme}'."),
+            None => "has no scheme.".to_owned(),
+        };
+        let detail = &failure.details[0].1;
+        assert!(detail.contains(&expected), "{authorization}: {detail}");
+    }
+}
+
+#[test]
+fn a_request_without_a_path_is_signed_with_the_root() {
+    let mut context = blob("GET", "/", "myaccount", &[]);
+    let signed = texts(&context).remove(0);
+    assert!(signed.ends_with("\n/myaccount/"), "{signed}");
+    context.raw_path.clear();
+    assert_eq!(texts(&context).remove(0), signed);
+}
+
+#[test]
+fn a_long_string_to_sign_gets_few_tries() {
+    let long = "a".repeat(48 * 1024);
+    let context = blob(
+        "PUT",
+        "-secondary/c/it's?include=a+b&include=a+b",
+        "devstoreaccount1",
+        &[
+            ("content-encoding", "gzip"),
+            ("content-length", "0"),
+            ("date", "Fri, 01 Mar 2024 12:34:55 GMT"),
+            ("x-ms-meta-long", &long),
+        ],
+    );
+    assert!(forms(&context).count() > 20);
+    let accounts = accounts();
+    let keys = &*accounts.keys("devstoreaccount1");
+    let before = crate::auth::signature::hashed_bytes();
+    let signed = SignedRequest { context: &context };
+    assert!(verify(&signed, "SharedKey devstoreaccount1:AA==", keys).is_err());
+    let hashed = crate::auth::signature::hashed_bytes() - before;
+    assert!(hashed < 3 * HASHED_BYTES_MAX, "{hashed}");
+}

@@ -76,3 +76,29 @@ pub fn failed(detail: impl Into<String>) -> Failure {
     detail.truncate(detail.floor_char_boundary(DETAIL_BYTES_MAX));
     common::AUTHENTICATION_FAILED.with("AuthenticationErrorDetail", detail)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_detail_is_cut_between_characters() {
+        let detail = |text: String| failed(text).details.remove(0).1;
+        assert_eq!(detail("a".repeat(DETAIL_BYTES_MAX)).len(), DETAIL_BYTES_MAX);
+        let long = "a".to_owned() + &"\u{e4}".repeat(DETAIL_BYTES_MAX);
+        assert_eq!(detail(long).len(), DETAIL_BYTES_MAX - 1);
+    }
+
+    #[test]
+    fn keys_beyond_those_whose_state_is_kept_sign_as_well() {
+        let sign_with = |key: u8| sign(&[key], b"text");
+        let signatures: Vec<_> = (0..3 * KEYS_KEPT as u8).map(sign_with).collect();
+        let distinct: std::collections::BTreeSet<_> = signatures.iter().collect();
+        assert_eq!(distinct.len(), signatures.len());
+        assert!(KEYED.with_borrow(|kept| kept.len() <= KEYS_KEPT));
+        assert_eq!(
+            (0..3 * KEYS_KEPT as u8).map(sign_with).collect::<Vec<_>>(),
+            signatures
+        );
+    }
+}

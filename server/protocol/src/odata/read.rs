@@ -224,12 +224,6 @@ fn read_double(text: &str) -> Option<f64> {
         "NaN" => Some(f64::NAN),
         "Infinity" | "INF" => Some(f64::INFINITY),
         "-Infinity" | "-INF" => Some(f64::NEG_INFINITY),
-        _ if text
-            .bytes()
-            .any(|byte| byte.is_ascii_alphabetic() && !matches!(byte, b'e' | b'E')) =>
-        {
-            None
-        }
         _ => text.parse().ok().filter(|number: &f64| number.is_finite()),
     }
 }
@@ -247,4 +241,24 @@ fn read_instant(name: &str, text: &str) -> Result<DateTime, Error> {
             Error::OutOfRangeInput(OutOfRangeInput::Parameter { name, value })
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_beyond_the_limit_are_not_kept() {
+        for (sent, kept) in [
+            (MEMBERS_MAX, MEMBERS_MAX),
+            (3 * MEMBERS_MAX, MEMBERS_MAX + 1),
+        ] {
+            let members: Vec<_> = (0..sent)
+                .map(|number| format!(r#""p{number}":1"#))
+                .collect();
+            let text = format!("{{{}}}", members.join(","));
+            let mut reader = serde_json::Deserializer::from_str(&text);
+            assert_eq!(reader.deserialize_map(Members).unwrap().len(), kept);
+        }
+    }
 }

@@ -280,3 +280,93 @@ fn a_path_of_an_entity_has_no_braces() {
         "T(PartitionKey='%7Bguid%7D',RowKey='a%7Cb%5Ec')"
     );
 }
+
+fn every_type() -> Entity {
+    let guid = lazurite_table::Guid::parse("c9da6455-213d-42c9-9a79-3e9149a57833").unwrap();
+    let properties = [
+        ("T", Value::Boolean(true)),
+        ("F", Value::Boolean(false)),
+        (
+            "W",
+            Value::DateTime(DateTime::parse("2021-01-01T00:00:00.5Z").unwrap()),
+        ),
+        ("G", Value::Guid(guid)),
+        ("B", Value::Binary(vec![0, 255])),
+        ("L", Value::Int64(i64::MIN)),
+        ("I", Value::Int32(-1)),
+        ("P", Value::Double(f64::INFINITY)),
+        ("S", Value::String("\r\t\u{1f}".to_owned())),
+    ];
+    let properties = properties.map(|(name, value)| (name.to_owned(), value));
+    Entity::new("p", "r", properties.into())
+}
+
+#[test]
+fn every_type_has_its_json_and_is_read_from_it() {
+    let entity = every_type();
+    let text = frame(Level::Minimal, None)
+        .single(&(&entity).into())
+        .unwrap();
+    for part in [
+        r#""T":true,"F":false,"#,
+        r#""W@odata.type":"Edm.DateTime","W":"2021-01-01T00:00:00.5Z""#,
+        r#""G@odata.type":"Edm.Guid","G":"c9da6455-213d-42c9-9a79-3e9149a57833""#,
+        r#""B@odata.type":"Edm.Binary","B":"AP8=""#,
+        r#""P@odata.type":"Edm.Double","P":"Infinity""#,
+        r#""S":"\r\t\u001f""#,
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(read(&text).unwrap(), entity.properties);
+}
+
+#[test]
+fn keys_and_timestamp_can_be_selected() {
+    let names = ["RowKey", "Timestamp", "PartitionKey"].map(str::to_owned);
+    let text = list(frame(Level::None, Some(&names)));
+    let stamp = "2021-09-20T21:54:20.9694602Z";
+    let expected =
+        format!(r#"{{"value":[{{"RowKey":"r k","Timestamp":"{stamp}","PartitionKey":"p'k"}}]}}"#);
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn entities_of_a_page_are_separated() {
+    let names = ["RowKey".to_owned()];
+    let frame = frame(Level::None, Some(&names));
+    let mut out = frame.begin_list();
+    for _ in 0..3 {
+        frame.entity(&mut out, &(&entity()).into()).unwrap();
+    }
+    frame.end_list(&mut out);
+    let one = r#"{"RowKey":"r k"}"#;
+    assert_eq!(out, format!(r#"{{"value":[{one},{one},{one}]}}"#));
+}
+
+#[test]
+fn numbers_and_truth_values_are_read_with_and_without_quotes() {
+    let typed = |edm: &str, text: &str| value(&format!(r#"{{"x@odata.type":"{edm}","x":{text}}}"#));
+    for text in ["5", r#""5""#] {
+        assert_eq!(typed("Edm.Int32", text), Value::Int32(5));
+        assert_eq!(typed("Edm.Int64", text), Value::Int64(5));
+        assert_eq!(typed("Edm.Double", text), Value::Double(5.0));
+    }
+    for text in ["false", r#""False""#] {
+        assert_eq!(typed("Edm.Boolean", text), Value::Boolean(false));
+    }
+    assert_eq!(value(r#"{"x":false}"#), Value::Boolean(false));
+    for (text, number) in [
+        ("INF", f64::INFINITY),
+        ("Infinity", f64::INFINITY),
+        ("-INF", f64::NEG_INFINITY),
+    ] {
+        assert_eq!(
+            typed("Edm.Double", &format!("\"{text}\"")),
+            Value::Double(number)
+        );
+    }
+    for text in ["inf", "infinity", "nan", "+inf", "1e999", "0x1"] {
+        let text = format!(r#"{{"x@odata.type":"Edm.Double","x":"{text}"}}"#);
+        assert!(matches!(read(&text), Err(Error::InvalidInput(_))), "{text}");
+    }
+}

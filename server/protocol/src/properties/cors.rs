@@ -651,4 +651,41 @@ mod tests {
         assert_eq!(code("<CorsRule/>"), "MissingRequiredXmlNode");
         assert_eq!(code("<Rule/>"), "UnsupportedXmlNode");
     }
+
+    #[test]
+    fn a_document_of_rules_alone_is_read_back() {
+        let rules = [rule("http://a.com,*", "GET", "x-ms-meta-*", "etag")];
+        let root = parse_xml(document(&rules).as_bytes()).unwrap();
+        assert_eq!(root.name, "StorageServiceProperties");
+        assert_eq!(root.children.len(), 1);
+        assert_eq!(read(&root.children[0]).unwrap(), rules);
+    }
+
+    #[test]
+    fn a_page_may_send_what_a_rule_has_for_its_origin() {
+        let rules = [rule("http://a.com", "GET", "", "")];
+        let may = |method: &str, headers: &[(&str, &str)]| {
+            let context = request(ServiceKind::Blob, method, "/c/b", "myaccount", headers);
+            allows(&rules, &context)
+        };
+        assert!(may("GET", &[("origin", "http://a.com")]));
+        assert!(!may("PUT", &[("origin", "http://a.com")]));
+        assert!(!may("GET", &[("origin", "http://b.com")]) && !may("GET", &[]));
+    }
+
+    #[test]
+    fn rules_have_together_at_most_two_kibibytes() {
+        // Origin, method and each header count with a separator: 2, 4, and 256 each.
+        let of = |last: usize| {
+            let long = (0..7).map(|number| format!("{number}{}", "h".repeat(254)));
+            let headers: Vec<_> = long.chain(["h".repeat(last)]).collect();
+            read_all(&one("*", "GET", &headers.join(","), "", "1"))
+        };
+        let rest = RULES_BYTES_MAX - 2 - 4 - 7 * 256 - 1;
+        assert_eq!(
+            of(rest).unwrap().iter().map(bytes_of).sum::<usize>(),
+            RULES_BYTES_MAX
+        );
+        assert_eq!(of(rest + 1).unwrap_err().code, "InvalidXmlDocument");
+    }
 }

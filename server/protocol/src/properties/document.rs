@@ -312,17 +312,25 @@ mod tests {
                          </AllowPermanentDelete></DeleteRetentionPolicy>";
         let version = "<DefaultServiceVersion>2020-10-02</DefaultServiceVersion>";
         let mut properties = ServiceProperties::default();
-        for part in [logging, &metrics, CORS, website, retention, version] {
+        let minutes = metrics.replace("HourMetrics", "MinuteMetrics");
+        for part in [
+            logging, &metrics, &minutes, CORS, website, retention, version,
+        ] {
             change(ServiceKind::Blob, part)
                 .unwrap()
                 .apply_to(&mut properties);
         }
+        let before = properties.clone();
+        change(ServiceKind::Blob, "")
+            .unwrap()
+            .apply_to(&mut properties);
+        assert_eq!(properties, before);
         let document = write(ServiceKind::Blob, &properties);
         assert_eq!(
             read_stored(ServiceKind::Blob, document.as_bytes()).unwrap(),
             properties
         );
-        for part in [logging, &metrics, website, retention, version] {
+        for part in [logging, &metrics, &minutes, website, retention, version] {
             assert!(document.contains(part), "{part} is not in {document}");
         }
         assert_eq!(properties.cors[0].allowed_origins, ["http://a.com", "*"]);
@@ -391,5 +399,72 @@ mod tests {
         let both = "<StaticWebsite><Enabled>true</Enabled><IndexDocument>a</IndexDocument><DefaultIndexDocumentPath>b\
                     </DefaultIndexDocumentPath></StaticWebsite>";
         assert_eq!(code(blob, both), "InvalidXmlNodeValue");
+    }
+
+    #[test]
+    fn properties_of_queues_and_tables_have_no_parts_of_blobs() {
+        let properties = ServiceProperties {
+            static_website: StaticWebsite {
+                enabled: true,
+                default_index_document_path: Some("app/i.html".to_owned()),
+                ..StaticWebsite::default()
+            },
+            ..ServiceProperties::default()
+        };
+        for service in [ServiceKind::Blob, ServiceKind::Queue, ServiceKind::Table] {
+            let document = write(service, &properties);
+            let stored = read_stored(service, document.as_bytes()).unwrap();
+            let of_blob = service == ServiceKind::Blob;
+            assert_eq!(stored == properties, of_blob, "{document}");
+            // No days, so nothing to say about permanent deletion.
+            assert!(!document.contains("AllowPermanentDelete"));
+        }
+    }
+
+    #[test]
+    fn logs_of_tables_have_one_form_of_lines() {
+        let logging = |version: &str| {
+            format!(
+                "<Logging><Version>{version}</Version><Delete>true</Delete><Read>false</Read><Write>false</Write>{OFF}</Logging>"
+            )
+        };
+        for service in [ServiceKind::Blob, ServiceKind::Queue] {
+            let read = change(service, &logging("2.0")).unwrap().logging.unwrap();
+            assert_eq!(read.version, LogVersion::Two);
+        }
+        assert!(change(ServiceKind::Table, &logging("1.0")).is_ok());
+        assert_eq!(
+            code(ServiceKind::Table, &logging("2.0")),
+            "InvalidXmlNodeValue"
+        );
+    }
+
+    #[test]
+    fn unknown_and_repeated_elements_are_refused_in_each_part() {
+        let blob = ServiceKind::Blob;
+        let retention = "<RetentionPolicy><Enabled>false</Enabled>+</RetentionPolicy>";
+        for part in [
+            format!(
+                "<Logging>+<Version>1.0</Version><Delete>true</Delete><Read>true</Read><Write>true</Write>{OFF}</Logging>"
+            ),
+            format!(
+                "<HourMetrics>+<Version>1.0</Version><Enabled>false</Enabled>{OFF}</HourMetrics>"
+            ),
+            format!(
+                "<HourMetrics><Version>1.0</Version><Enabled>false</Enabled>{retention}</HourMetrics>"
+            ),
+            "<DeleteRetentionPolicy>+<Enabled>false</Enabled></DeleteRetentionPolicy>".to_owned(),
+            "<StaticWebsite>+<Enabled>false</Enabled></StaticWebsite>".to_owned(),
+            CORS.replace("<AllowedMethods>", "+<AllowedMethods>"),
+        ] {
+            assert!(change(blob, &part.replace('+', "")).is_ok(), "{part}");
+            let unknown = part.replace('+', "<Strange/>");
+            assert_eq!(code(blob, &unknown), "UnsupportedXmlNode", "{part}");
+        }
+        let root = parse_xml(b"<Properties/>").unwrap();
+        assert_eq!(
+            Change::read(blob, &root).unwrap_err().code,
+            "InvalidXmlDocument"
+        );
     }
 }

@@ -132,3 +132,61 @@ impl LogClass {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_class_is_logged_by_its_own_flag() {
+        let classes = [LogClass::Read, LogClass::Write, LogClass::Delete];
+        for on in classes {
+            let logging = Logging {
+                read: on == LogClass::Read,
+                write: on == LogClass::Write,
+                delete: on == LogClass::Delete,
+                ..Logging::default()
+            };
+            assert!(logging.is_on());
+            for class in classes {
+                assert_eq!(logging.covers(class), class == on);
+            }
+        }
+        assert!(!Logging::default().is_on());
+        assert_eq!(classes.map(LogClass::name), ["read", "write", "delete"]);
+    }
+
+    #[test]
+    fn requests_are_counted_by_the_hour_or_by_the_minute() {
+        let metrics = |enabled| Metrics {
+            enabled,
+            ..Metrics::default()
+        };
+        for (hour, minute) in [(false, false), (true, false), (false, true), (true, true)] {
+            let properties = ServiceProperties {
+                hour_metrics: metrics(hour),
+                minute_metrics: metrics(minute),
+                ..ServiceProperties::default()
+            };
+            assert_eq!(properties.keeps_metrics(), hour | minute);
+        }
+    }
+
+    #[test]
+    fn the_rule_of_the_command_line_is_tried_last() {
+        let rule = |origin: &str| CorsRule {
+            allowed_origins: vec![origin.to_owned()],
+            allowed_methods: Vec::new(),
+            allowed_headers: Vec::new(),
+            exposed_headers: Vec::new(),
+            max_age_seconds: 0,
+        };
+        let mut properties = ServiceProperties {
+            cors: vec![rule("a")],
+            ..ServiceProperties::default()
+        };
+        assert_eq!(*properties.cors_rules(), [rule("a")]);
+        properties.cors_at_start = Some(rule("b"));
+        assert_eq!(*properties.cors_rules(), [rule("a"), rule("b")]);
+    }
+}

@@ -54,6 +54,7 @@ mod tests {
     #[test]
     fn a_sas_of_a_container_may_ask_for_the_account_by_the_container_s_name() {
         for (target, names) in [
+            ("/?comp=list", ("", "")),
             ("/cont?restype=account&comp=properties&sr=c", ("cont", "")),
             ("/cont?restype=account&comp=properties", ("$root", "cont")),
             ("/cont?comp=list&sr=c", ("cont", "")),

@@ -94,3 +94,41 @@ impl BodyCheck {
         Ok(self.claimed.check(&self.computed.finish())?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::context::ServiceKind;
+
+    #[test]
+    fn a_body_must_have_the_checksums_that_its_headers_claim() {
+        let (md5, crc64) = ("JfnnlDI7RTiF9RgfG2JNCw==", "iJh5CoYUi64=");
+        let code = |headers: &[(&str, &str)]| {
+            let service = ServiceKind::Blob;
+            let context = crate::testing::request(service, "PUT", "/c/b", "myaccount", headers);
+            let checked = check(b"123456789", |name| context.header(name));
+            checked.map_or_else(|failure| failure.code.into_owned(), |()| String::new())
+        };
+        let (of_md5, of_crc64) = (("content-md5", md5), ("x-ms-content-crc64", crc64));
+        for good in [&[][..], &[of_md5], &[of_crc64], &[of_md5, of_crc64]] {
+            assert_eq!(code(good), "", "{good:?}");
+        }
+        let other_md5 = ("content-md5", "AAAAAAAAAAAAAAAAAAAAAA==");
+        let other_crc64 = ("x-ms-content-crc64", "AAAAAAAAAAA=");
+        assert_eq!(code(&[other_md5]), "Md5Mismatch");
+        assert_eq!(code(&[other_md5, of_crc64]), "Md5Mismatch");
+        assert_eq!(code(&[other_crc64]), "Crc64Mismatch");
+        assert_eq!(code(&[of_md5, other_crc64]), "Crc64Mismatch");
+        assert_eq!(code(&[("content-md5", crc64)]), "InvalidMd5");
+        assert_eq!(code(&[("x-ms-content-crc64", md5)]), "InvalidHeaderValue");
+    }
+
+    #[test]
+    fn the_source_of_a_copy_has_headers_of_its_own() {
+        let headers = [("x-ms-source-content-md5", "JfnnlDI7RTiF9RgfG2JNCw==")];
+        let service = ServiceKind::Blob;
+        let context = crate::testing::request(service, "PUT", "/c/b", "myaccount", &headers);
+        assert!(claimed(&context, OF_SOURCE).unwrap().md5.is_some());
+        assert!(claimed(&context, OF_BODY).unwrap().md5.is_none());
+    }
+}

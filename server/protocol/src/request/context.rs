@@ -412,6 +412,16 @@ mod tests {
                 "devstoreaccount1",
             ),
             (
+                "/myaccount/devstoreaccount1/T()",
+                false,
+                "devstoreaccount1/T()",
+            ),
+            (
+                "/devstoreaccount1-secondary/devstoreaccount1-secondary/T()",
+                true,
+                "devstoreaccount1-secondary/T()",
+            ),
+            (
                 "/devstoreaccount1/devstoreaccount1/T()",
                 false,
                 "devstoreaccount1/T()",
@@ -449,5 +459,194 @@ mod tests {
         assert_eq!(query.get("$filter").as_deref(), Some("a eq 'b+'"));
         assert_eq!(query.get("flag").as_deref(), Some(""));
         assert!(Query::parse("a=%ff").is_err());
+    }
+
+    fn blob(target: &str, headers: &[(&str, &str)]) -> Context {
+        crate::testing::request(ServiceKind::Blob, "GET", target, "myaccount", headers)
+    }
+
+    #[test]
+    fn headers_and_parameters_are_read_by_their_type() {
+        let headers = [
+            ("a", "5"),
+            ("b", "+5"),
+            ("c", "TRUE"),
+            ("d", "False"),
+            ("e", "yes"),
+            ("f", ""),
+        ];
+        let context = blob("/c/b?a=5&b=-5&c=five&d=%205%20&e=", &headers);
+        assert_eq!(context.integer("a").unwrap(), Some(5));
+        assert_eq!(context.integer("b").unwrap(), Some(-5));
+        assert_eq!(context.integer("d").unwrap(), Some(5));
+        assert_eq!(
+            (context.integer("e").unwrap(), context.integer("z").unwrap()),
+            (None, None)
+        );
+        assert_eq!(
+            context.integer("c").unwrap_err().code,
+            "InvalidQueryParameterValue"
+        );
+        assert_eq!(
+            (context.number("a").unwrap(), context.number("z").unwrap()),
+            (Some(5), None)
+        );
+        assert_eq!(context.number("b").unwrap_err().code, "InvalidHeaderValue");
+        assert_eq!(context.flag("c").unwrap(), Some(true));
+        assert_eq!(context.flag("d").unwrap(), Some(false));
+        assert_eq!(
+            (context.flag("f").unwrap(), context.flag("z").unwrap()),
+            (None, None)
+        );
+        assert_eq!(context.flag("e").unwrap_err().code, "InvalidHeaderValue");
+        assert_eq!(context.required_header("a").unwrap(), "5");
+        assert_eq!(
+            context.required_header("f").unwrap_err().code,
+            "MissingRequiredHeader"
+        );
+        assert_eq!(context.required_parameter("a").unwrap(), "5");
+        let missing = context.required_parameter("e").unwrap_err();
+        assert_eq!(missing.code, "MissingRequiredQueryParameter");
+        let date = [("date", "Fri, 01 Mar 2024 12:34:56 GMT"), ("other", "2024")];
+        let context = blob("/c/b", &date);
+        assert_eq!(context.date("date").unwrap(), Some(context.now));
+        assert_eq!(context.date("none").unwrap(), None);
+        assert_eq!(
+            context.date("other").unwrap_err().code,
+            "InvalidHeaderValue"
+        );
+    }
+
+    #[test]
+    fn the_default_version_serves_requests_without_one() {
+        let default = ApiVersion::parse("2015-02-21");
+        let served = |target: &str, headers: &[(&str, &str)], default: Option<&ApiVersion>| {
+            let mut context = blob(target, headers);
+            context.apply_default_version(default);
+            context.version.as_str().to_owned()
+        };
+        assert_eq!(served("/c", &[], default.as_ref()), "2015-02-21");
+        assert_eq!(served("/c", &[], None), ApiVersion::newest().as_str());
+        let named = [("x-ms-version", "2019-02-02")];
+        assert_eq!(served("/c", &named, default.as_ref()), "2019-02-02");
+        assert_eq!(
+            served("/c?sv=2019-02-02", &[], default.as_ref()),
+            "2019-02-02"
+        );
+    }
+
+    #[test]
+    fn unsupported_features_are_refused_unless_the_server_is_loose() {
+        let unsupported = [("x-ms-a", "Feature A"), ("b", "Feature B")];
+        let refused = |target: &str, headers: &[(&str, &str)], loose| {
+            let refused = blob(target, headers).refuse_unsupported(&unsupported, loose);
+            refused.err().map(|failure| failure.message.into_owned())
+        };
+        let header = [("x-ms-a", "1")];
+        assert!(
+            refused("/c", &header, false)
+                .unwrap()
+                .contains("Feature A (x-ms-a)")
+        );
+        assert!(
+            refused("/c?b=1", &[], false)
+                .unwrap()
+                .contains("Feature B (b)")
+        );
+        assert_eq!(refused("/c?b=1", &header, true), None);
+        assert_eq!(refused("/c?b=&c=1", &[("x-ms-a", "")], false), None);
+    }
+
+    #[test]
+    fn a_host_is_required_once_but_of_http_1_0() {
+        let of = |version: Version, hosts: &[&str]| {
+            let mut request = axum::http::Request::get("/a").version(version);
+            for one in hosts {
+                request = request.header(HOST, *one);
+            }
+            host(&request.body(()).unwrap().into_parts().0).map_err(|failure| failure.code)
+        };
+        let missing = Err("HostInformationNotPresent".into());
+        assert_eq!(of(Version::HTTP_11, &["a"]), Ok("a".to_owned()));
+        assert_eq!(of(Version::HTTP_10, &[]), Ok("localhost".to_owned()));
+        assert_eq!(of(Version::HTTP_11, &[]), missing);
+        for version in [Version::HTTP_10, Version::HTTP_11] {
+            assert_eq!(of(version, &[""]), missing);
+            assert_eq!(of(version, &["a", "a"]), missing);
+        }
+    }
+
+    #[test]
+    fn links_begin_with_the_scheme_host_and_account_of_the_request() {
+        let base = |account: &str, secure: bool| {
+            let target = if account == "myaccount" {
+                "/c/b"
+            } else {
+                "/devstoreaccount1/c/b"
+            };
+            let host = if account == "myaccount" {
+                "myaccount.blob.localhost:1"
+            } else {
+                "localhost:1"
+            };
+            let request = axum::http::Request::get(target).header(HOST, host);
+            let (parts, ()) = request.body(()).unwrap().into_parts();
+            let origin = RequestOrigin {
+                secure,
+                ..crate::testing::origin(ServiceKind::Blob)
+            };
+            let context = Context::new(&origin, &accounts(), &parts).unwrap();
+            assert_eq!(context.is_path_style(), account != "myaccount");
+            context.base_url
+        };
+        assert_eq!(
+            base("myaccount", false),
+            "http://myaccount.blob.localhost:1"
+        );
+        assert_eq!(
+            base("myaccount", true),
+            "https://myaccount.blob.localhost:1"
+        );
+        assert_eq!(
+            base("devstoreaccount1", false),
+            "http://localhost:1/devstoreaccount1"
+        );
+        assert_eq!(
+            base("devstoreaccount1", true),
+            "https://localhost:1/devstoreaccount1"
+        );
+    }
+
+    #[test]
+    fn forks_of_an_account_are_accounts_of_their_own() {
+        let at = |account: &str| {
+            let host = format!("{account}.blob.localhost:1");
+            let request = axum::http::Request::get("/c/b").header(HOST, host);
+            let (parts, ()) = request.body(()).unwrap().into_parts();
+            let origin = crate::testing::origin(ServiceKind::Blob);
+            Context::new(&origin, &accounts(), &parts).unwrap()
+        };
+        let (own, fork) = (at("myaccount"), at("myaccount--pr"));
+        assert!(own.has_account_of(&own) && fork.has_account_of(&at("myaccount--pr")));
+        assert!(own.has_account_of(&at("myaccount-secondary")));
+        for other in [
+            "devstoreaccount1",
+            "myaccount--other",
+            "devstoreaccount1--pr",
+        ] {
+            assert!(!fork.has_account_of(&at(other)), "{other}");
+        }
+        assert!(!own.has_account_of(&fork));
+    }
+
+    /// Reads of a path look alike in both protocols.
+    #[test]
+    fn only_hierarchical_accounts_have_unmarked_requests_of_data_lake_storage() {
+        let accept = [("accept", "application/json")];
+        assert!(!blob("/c/b", &accept).speaks_data_lake && !blob("/c/b", &[]).speaks_data_lake);
+        assert!(blob("/c?resource=filesystem", &[]).speaks_data_lake);
+        let target = "/q?resource=filesystem";
+        let queue = crate::testing::request(ServiceKind::Queue, "GET", target, "myaccount", &[]);
+        assert!(!queue.speaks_data_lake);
     }
 }

@@ -224,4 +224,33 @@ mod tests {
             assert_eq!(normalized(path), read, "{path}");
         }
     }
+
+    #[test]
+    fn parameters_alone_mark_a_request() {
+        let is_marked = |query: &str| is_marked_by_parameters(&Query::parse(query).unwrap());
+        let (own, of_path) = (PARAMETERS[0], PATH_PARAMETERS[0]);
+        assert!(is_marked(&format!("{own}=1")) && is_marked(&format!("comp=list&{own}=1")));
+        assert!(is_marked(&format!("{of_path}=1")) && is_marked(&format!("comp=&{of_path}=1")));
+        assert!(!is_marked(&format!("comp=list&{of_path}=1")));
+        assert!(!is_marked(&format!("restype=container&{of_path}=1")));
+        assert!(!is_marked("") && !is_marked("comp=list") && !is_marked("x=1"));
+    }
+
+    #[test]
+    fn a_header_may_override_the_method_of_a_write() {
+        for (sent_method, value, meant) in [
+            ("PUT", "PATCH", "PATCH"),
+            ("POST", "patch", "PATCH"),
+            ("GET", "PATCH", "GET"),
+            ("PUT", "DELETE", "PUT"),
+            ("PUT", "", "PUT"),
+        ] {
+            let context = sent(sent_method, "/fs/p", &[("x-http-method-override", value)]);
+            assert_eq!(
+                method(&context.method, &context.headers).as_str(),
+                meant,
+                "{value}"
+            );
+        }
+    }
 }

@@ -714,4 +714,103 @@ mod tests {
             assert_eq!(found, Some(index), "{}", parameter.name);
         }
     }
+
+    fn admitted(target: &str, headers: &[(&str, &str)], changes_state: bool) -> String {
+        let mut context = request(ServiceKind::Blob, "PUT", target, "myaccount", headers);
+        match admit(&mut context, READS, changes_state, false) {
+            Ok(()) => String::new(),
+            Err(failure) => failure.code.into_owned(),
+        }
+    }
+
+    #[test]
+    fn a_header_that_a_handler_reads_is_given_once() {
+        let twice = |name: &'static str| admitted("/c/b", &[(name, "1"), (name, "2")], true);
+        assert_eq!(twice("if-match"), "MultipleConditionHeadersNotSupported");
+        assert_eq!(twice("x-ms-tags"), "InvalidHeaderValue");
+        let mixed = [("if-match", "1"), ("x-ms-tags", "2")];
+        assert_eq!(admitted("/c/b", &mixed, true), "");
+        // An unread header may be repeated: no handler sees it.
+        assert_eq!(twice("x-ms-client-request-id"), "");
+    }
+
+    #[test]
+    fn some_inputs_are_never_empty() {
+        let header = |name: &'static str, changes| admitted("/c/b", &[(name, " ")], changes);
+        let row = HEADERS.iter().position(|row| {
+            NEVER_EMPTY.contains(row.name)
+                && !READS.contains(row.name)
+                && row.name != METADATA_PREFIX
+        });
+        let name = HEADERS[row.unwrap()].name;
+        assert_eq!(header(name, true), "InvalidHeaderValue", "{name}");
+        assert_eq!(header(name, false), "", "{name}");
+        let row = PARAMETERS
+            .iter()
+            .position(|row| NEVER_EMPTY.contains(&format!("?{}", row.name)));
+        let name = PARAMETERS[row.unwrap()].name;
+        let parameter =
+            |value: &str, changes| admitted(&format!("/c?{name}={value}"), &[], changes);
+        assert_eq!(parameter("", true), "InvalidQueryParameterValue", "{name}");
+        assert_eq!(parameter("", false), "", "{name}");
+        assert_ne!(parameter("1", true), "InvalidQueryParameterValue", "{name}");
+    }
+
+    #[test]
+    fn a_set_covers_its_subsets() {
+        let all = union(&[READS, headers(&["x-ms-lease-id"]), parameters(&["marker"])]);
+        let sets = [
+            Inputs::NONE,
+            headers(&["if-match"]),
+            parameters(&["prefix"]),
+            READS,
+            all,
+        ];
+        for (at, one) in sets.into_iter().enumerate() {
+            assert!(all.covers(one) && one.covers(one) && one.covers(Inputs::NONE));
+            assert_eq!(one.covers(all), at == 4);
+            assert!(!one.without(one).covers(READS));
+            assert!(all.without(one).covers(headers(&["x-ms-lease-id"])) == (at < 4));
+            assert!(all.without(one).covers(parameters(&["marker"])) == (at < 4));
+        }
+        assert!(!headers(&["if-match"]).covers(READS) && !parameters(&["prefix"]).covers(READS));
+        assert!(
+            !all.without(READS).contains("if-match") && !all.without(READS).contains("?prefix")
+        );
+    }
+
+    /// Source: recorded responses of the hosted service.
+    #[test]
+    fn tables_refuse_a_repeated_header_in_their_own_words() {
+        let twice = |service, name: &'static str| {
+            let headers = [(name, "1"), (name, "2")];
+            let mut context = request(service, "PUT", "/c/b", "myaccount", &headers);
+            admit(&mut context, READS, true, false).unwrap_err().code
+        };
+        assert_eq!(twice(ServiceKind::Table, "x-ms-tags"), "InvalidInput");
+        assert_eq!(twice(ServiceKind::Blob, "x-ms-tags"), "InvalidHeaderValue");
+        let code = "MultipleConditionHeadersNotSupported";
+        assert_eq!(twice(ServiceKind::Table, "if-match"), code);
+    }
+
+    #[test]
+    fn a_part_of_a_batch_is_checked_like_a_request() {
+        let refused = |header: &str, loose| {
+            let batch = format!(
+                "--b\r\nContent-Type: application/http\r\n\r\nPUT /c/b HTTP/1.1\r\n{header}\r\n\r\n--b--"
+            );
+            let batch = axum::body::Bytes::from(batch);
+            let parts = crate::multipart::read_each("multipart/mixed; boundary=b", &batch);
+            let part = parts.unwrap().remove(0).1;
+            let query = Query::parse("").unwrap();
+            let checked = check_part(&part, &query, READS, true, loose);
+            checked.err().map(|failure| failure.code.into_owned())
+        };
+        assert_eq!(refused("X-MS-Tags: a", false), None);
+        let unread = "X-MS-Lease-Id: 1";
+        assert_eq!(refused(unread, false).as_deref(), Some("UnsupportedHeader"));
+        assert_eq!(refused(unread, true), None);
+        let empty = refused("If-Modified-Since: ", true);
+        assert_eq!(empty.as_deref(), Some("InvalidHeaderValue"));
+    }
 }

@@ -102,4 +102,26 @@ mod tests {
         assert_eq!(outcome(&[("n", &"v".repeat(8192))]), "MetadataTooLarge");
         assert_eq!(outcome(&[("n", &"ä".repeat(4096))]), "MetadataTooLarge");
     }
+
+    #[test]
+    fn metadata_of_a_request_has_its_own_case_and_is_checked() {
+        let read = |headers: &[(&str, &str)]| {
+            let service = crate::request::context::ServiceKind::Blob;
+            let mut context = crate::testing::request(service, "PUT", "/c", "myaccount", headers);
+            context.metadata_names = vec!["x-ms-meta-Color".to_owned()];
+            metadata(&context)
+        };
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let headers = [
+            ("x-ms-meta-color", "red"),
+            ("x-ms-meta-size", "1"),
+            ("x-ms-meta", "no"),
+        ];
+        assert_eq!(
+            read(&headers).unwrap(),
+            [pair("Color", "red"), pair("size", "1")]
+        );
+        let twice = read(&[("x-ms-meta-a", "1"), ("x-ms-meta-a", "2")]);
+        assert_eq!(twice.unwrap_err().code, "InvalidMetadata");
+    }
 }

@@ -53,3 +53,35 @@ impl RequestIds {
         id
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn ids_of_all_threads_differ_and_have_the_form_of_a_guid() {
+        let ids = RequestIds::new(0x1234_5678_9abc_def0);
+        let one = |_: usize| ids.next();
+        let all: HashSet<String> = std::thread::scope(|scope| {
+            let run = || (0..300).map(one).collect::<Vec<_>>();
+            // More threads than counters, so that some share one.
+            let threads: Vec<_> = (0..COUNTERS + 2).map(|_| scope.spawn(run)).collect();
+            threads
+                .into_iter()
+                .flat_map(|thread| thread.join().unwrap())
+                .collect()
+        });
+        assert_eq!(all.len(), 300 * (COUNTERS + 2));
+        for id in &all {
+            let parts: Vec<_> = id.split('-').map(str::len).collect();
+            assert_eq!(parts, [8, 4, 4, 4, 12], "{id}");
+            assert!(id.starts_with("12345678-9abc-def0-bcde-0000"), "{id}");
+            assert!(
+                id.bytes()
+                    .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b'-')),
+                "{id}"
+            );
+        }
+    }
+}

@@ -46,3 +46,52 @@ impl CommonHeaders {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The version and the client's request id in the answer to a request with these headers.
+    fn answered(version: &str, client_id: &str) -> (String, Option<String>) {
+        let request = Request::builder()
+            .header(&VERSION, version)
+            .header(&CLIENT_REQUEST_ID, client_id)
+            .body(())
+            .unwrap();
+        let mut response = Response::new(Body::empty());
+        CommonHeaders::of(&request).onto(&mut response, "1a", "2020-12-06");
+        let header = |name: &HeaderName| {
+            response
+                .headers()
+                .get(name)
+                .map(|value| value.to_str().unwrap().to_owned())
+        };
+        assert_eq!(header(&REQUEST_ID).as_deref(), Some("1a"));
+        assert!(header(&SERVER).unwrap().starts_with("Lazurite/"));
+        (header(&VERSION).unwrap(), header(&CLIENT_REQUEST_ID))
+    }
+
+    #[test]
+    fn a_response_repeats_the_version_and_the_id_of_the_client() {
+        assert_eq!(
+            answered("2019-02-02", "own"),
+            ("2019-02-02".to_owned(), Some("own".to_owned()))
+        );
+        let long = "v".repeat(32);
+        assert_eq!(answered(&long, "own").0, long);
+        assert_eq!(answered(&(long + "v"), "own").0, "2020-12-06");
+        let id = "i".repeat(1024);
+        assert_eq!(answered("2019-02-02", &id).1, Some(id.clone()));
+        for refused in [&*(id + "i"), "two words", "tab\tid"] {
+            assert_eq!(answered("2019-02-02", refused).1, None, "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_response_names_the_version_that_served_a_request_without_one() {
+        let mut response = Response::new(Body::empty());
+        CommonHeaders::of(&Request::new(())).onto(&mut response, "1a", "2020-12-06");
+        assert_eq!(response.headers()[VERSION], "2020-12-06");
+        assert!(!response.headers().contains_key(CLIENT_REQUEST_ID));
+    }
+}

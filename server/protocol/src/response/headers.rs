@@ -125,3 +125,64 @@ pub fn write_metadata(document: &mut Writer, metadata: &[(String, String)]) {
     }
     document.close("Metadata");
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::text_of;
+
+    fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        pairs.iter().map(owned).collect()
+    }
+
+    #[test]
+    fn names_of_metadata_keep_their_case() {
+        let mut response = Response::new(Body::empty());
+        let metadata = pairs(&[
+            ("Color", "red"),
+            ("plain", "1"),
+            ("bad name", "2"),
+            ("b", "\u{1}"),
+        ]);
+        put_metadata(&mut response, &metadata);
+        assert_eq!(response.headers().len(), 2);
+        assert_eq!(response.headers()["x-ms-meta-color"], "red");
+        assert_eq!(response.headers()["x-ms-meta-plain"], "1");
+        assert_eq!(take_metadata_names(&mut response), ["x-ms-meta-Color"]);
+        assert!(take_metadata_names(&mut response).is_empty());
+    }
+
+    #[test]
+    fn metadata_leaves_no_mark_on_a_response_without_it() {
+        let mut response = Response::new(Body::empty());
+        put_metadata(&mut response, &pairs(&[("bad name", "1")]));
+        assert!(response.headers().is_empty() && response.extensions().is_empty());
+    }
+
+    #[test]
+    fn responses_have_the_status_and_the_type_of_their_body() {
+        assert_eq!(
+            (
+                empty(204).status().as_u16(),
+                text_of(empty(204).into_body()).len()
+            ),
+            (204, 0)
+        );
+        let document = xml(201, "<a/>".to_owned());
+        assert_eq!(document.status().as_u16(), 201);
+        assert_eq!(document.headers()[CONTENT_TYPE], "application/xml");
+        assert_eq!(text_of(document.into_body()), "<a/>");
+    }
+
+    #[test]
+    fn a_listing_has_an_element_for_each_name_of_metadata() {
+        let mut document = Writer::new();
+        write_metadata(&mut document, &pairs(&[("a", "1"), ("B", "<")]));
+        let document = document.finish();
+        assert!(
+            document.ends_with("<Metadata><a>1</a><B>&lt;</B></Metadata>"),
+            "{document}"
+        );
+    }
+}

@@ -76,3 +76,60 @@ impl ListedUrls {
         format!("{}{}", self.endpoint, utf8_percent_encode(path, IN_PATHS))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::context::ServiceKind;
+
+    fn of(version: &str) -> ListedUrls {
+        let headers = [("x-ms-version", version)];
+        let service = ServiceKind::Blob;
+        ListedUrls::of(&crate::testing::request(
+            service,
+            "GET",
+            "/c",
+            "myaccount",
+            &headers,
+        ))
+    }
+
+    fn listed(name: &str) -> ListedBlob {
+        ListedBlob {
+            name: name.to_owned(),
+            blob: None,
+            is_current: true,
+            deletion_id: None,
+            has_versions_only: false,
+        }
+    }
+
+    /// Source: List Containers and List Blobs, "Response body", for both ranges of versions.
+    #[test]
+    fn only_versions_before_2013_08_15_list_urls() {
+        let (old, new) = (of("2012-02-12"), of("2013-08-15"));
+        let endpoint = "http://myaccount.blob.core.windows.net/";
+        assert_eq!(old.of_resource("c").unwrap(), format!("{endpoint}c"));
+        let url = old.of_blob("c", &listed("dir/a b.txt")).unwrap();
+        assert_eq!(url, format!("{endpoint}c/dir/a%20b.txt"));
+        let url = old.of_blob("$root", &listed("a")).unwrap();
+        assert_eq!(url, format!("{endpoint}a"));
+        assert_eq!(new.of_resource("c"), None);
+        assert_eq!(new.of_blob("c", &listed("a")), None);
+        let opened = |urls: &ListedUrls, container| {
+            let mut document = Writer::new();
+            urls.open(&mut document, container);
+            let document = document.finish();
+            document[document.find("<EnumerationResults").unwrap()..].to_owned()
+        };
+        let results = "<EnumerationResults";
+        let expected = format!("{results} AccountName=\"{endpoint}\">");
+        assert_eq!(opened(&old, None), expected);
+        let expected = format!("{results} ContainerName=\"{endpoint}c\">");
+        assert_eq!(opened(&old, Some("c")), expected);
+        let expected = format!("{results} ServiceEndpoint=\"{endpoint}\">");
+        assert_eq!(opened(&new, None), expected);
+        let expected = format!("{results} ServiceEndpoint=\"{endpoint}\" ContainerName=\"c\">");
+        assert_eq!(opened(&new, Some("c")), expected);
+    }
+}

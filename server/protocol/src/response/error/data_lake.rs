@@ -146,4 +146,17 @@ mod tests {
             assert_eq!(renamed(error), (status, code.to_owned()));
         }
     }
+
+    #[test]
+    fn a_code_may_change_without_its_message() {
+        let (code, renamed, _) = CODES
+            .iter()
+            .find(|(_, _, message)| message.is_empty())
+            .unwrap();
+        let failure = in_words_of_data_lake(Failure::new(400, *code, "The message."));
+        assert_eq!(
+            (&*failure.code, &*failure.message),
+            (*renamed, "The message.")
+        );
+    }
 }

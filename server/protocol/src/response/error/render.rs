@@ -155,3 +155,100 @@ fn element(body: &mut String, name: &str, text: &str) {
     body.push_str(name);
     body.push('>');
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::text_of;
+
+    const FORMATS: [ErrorFormat; 4] = [
+        ErrorFormat::Xml,
+        ErrorFormat::DataLake,
+        ErrorFormat::TableXml,
+        ErrorFormat::TableJson("minimalmetadata"),
+    ];
+
+    fn failure(status: u16) -> Failure {
+        Failure::new(status, "Code<1>", "What & why.")
+            .with("HeaderName", "x-ms-a")
+            .with("ExtendedErrorDetail", "A sentence.")
+            .with_header(
+                axum::http::header::RETRY_AFTER,
+                HeaderValue::from_static("1"),
+            )
+    }
+
+    fn rendered(failure: Failure, format: ErrorFormat, bodiless: bool) -> (Response<()>, String) {
+        let now = date::parse_iso8601("2024-03-01T12:34:56Z").unwrap();
+        let (head, body) = render(failure, format, "id", now, bodiless).into_parts();
+        (Response::from_parts(head, ()), text_of(body))
+    }
+
+    #[test]
+    fn each_format_has_code_message_and_details() {
+        let time = "2024-03-01T12:34:56.0000000Z";
+        let message = format!("What & why.\nRequestId:id\nTime:{time}");
+        let whole = format!("{message}\nHeaderName:x-ms-a\nA sentence.");
+        let bodies = FORMATS.map(|format| rendered(failure(409), format, false).1);
+        let [xml, data_lake, table_xml, table_json] = bodies;
+        let escape = |text: &str| text.replace('&', "&amp;");
+        assert_eq!(
+            xml,
+            format!(
+                "<?xml version=\"1.0\" encoding=\"utf-8\"?><Error><Code>Code&lt;1&gt;</Code><Message>{}</Message>\
+                 <HeaderName>x-ms-a</HeaderName><ExtendedErrorDetail>A sentence.</ExtendedErrorDetail></Error>",
+                escape(&message)
+            )
+        );
+        assert_eq!(
+            table_xml,
+            format!(
+                "<?xml version=\"1.0\" encoding=\"utf-8\"?><m:error xmlns:m=\"http://schemas.microsoft.com/ado/2007/08/dataservices/metadata\">\
+                 <m:code>Code&lt;1&gt;</m:code><m:message xml:lang=\"en-US\">{}</m:message></m:error>",
+                escape(&whole)
+            )
+        );
+        let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        let error = &read(&data_lake)["error"];
+        assert_eq!(
+            (&error["code"], &error["message"]),
+            (&"Code<1>".into(), &whole.clone().into())
+        );
+        let error = &read(&table_json)["odata.error"];
+        assert_eq!(
+            (&error["code"], &error["message"]["value"]),
+            (&"Code<1>".into(), &whole.into())
+        );
+    }
+
+    #[test]
+    fn the_head_has_status_code_and_the_headers_of_the_format() {
+        let cached = [None, None, Some("no-cache"), Some("no-cache")];
+        let sniffed = [None, None, None, Some("nosniff")];
+        let types = [
+            "application/xml",
+            "application/json;charset=utf-8",
+            "application/xml",
+            "application/json;odata=minimalmetadata;streaming=true;charset=utf-8",
+        ];
+        for (at, format) in FORMATS.into_iter().enumerate() {
+            for (status, bodiless) in [(409, false), (409, true), (304, false)] {
+                let (response, body) = rendered(failure(status), format, bodiless);
+                let header = |name: &str| {
+                    response
+                        .headers()
+                        .get(name)
+                        .map(|value| value.to_str().unwrap())
+                };
+                let has_body = status != 304 && !bodiless;
+                assert_eq!(response.status().as_u16(), status);
+                assert_eq!(body.is_empty(), !has_body, "{format:?}");
+                assert_eq!(header("content-type"), has_body.then_some(types[at]));
+                assert_eq!(header("x-ms-error-code"), Some("Code<1>"));
+                assert_eq!(header("retry-after"), Some("1"));
+                assert_eq!(header("cache-control"), cached[at]);
+                assert_eq!(header("x-content-type-options"), sniffed[at]);
+            }
+        }
+    }
+}
