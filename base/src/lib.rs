@@ -1,6 +1,7 @@
-//! What crates of every level share: the wall clock, ticks, stored access policies, and texts for
-//! readers and terminals. No engine, no HTTP.
+//! What crates of every level share: the wall clock, ticks, locks, stored access policies, and texts
+//! for readers and terminals. No engine, no HTTP.
 
+pub mod locks;
 pub mod policies;
 pub mod terminal;
 pub mod ticks;

@@ -8,9 +8,10 @@
 //! Only the order within one process is guaranteed. After a restart the clock begins at the
 //! system's time again.
 
+use crate::locks::lock;
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 /// The time of day. A caller that needs times in the order of its writes reads the clock while it
@@ -55,7 +56,7 @@ impl SystemWallClock {
 
 impl WallClock for SystemWallClock {
     fn now(&self) -> SystemTime {
-        let mut follower = locked(&self.follower);
+        let mut follower = lock(&self.follower);
         // Both clocks are read under the lock, so that times of two threads keep their order.
         follower.follow(self.steps.system_time(), steady_time())
     }
@@ -80,11 +81,6 @@ impl ClockSteps {
             _ => system_time() - distance,
         }
     }
-}
-
-/// Locks the mutex, poisoned or not: the times are valid after every statement.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The state of [`SystemWallClock`]. Follows the system's clock, which may step, with the help of a
@@ -171,18 +167,18 @@ impl ManualWallClock {
 
     /// Sets the time.
     pub fn set(&self, now: SystemTime) {
-        *locked(&self.0) = now;
+        *lock(&self.0) = now;
     }
 
     /// Moves the clock forward.
     pub fn advance(&self, by: Duration) {
-        *locked(&self.0) += by;
+        *lock(&self.0) += by;
     }
 }
 
 impl WallClock for ManualWallClock {
     fn now(&self) -> SystemTime {
-        *locked(&self.0)
+        *lock(&self.0)
     }
 }
 

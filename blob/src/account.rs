@@ -5,9 +5,10 @@ use crate::error::Result;
 use crate::keys;
 use crate::keyspaces::Keyspaces;
 use crate::model::AccountPolicy;
+use lazurite_base::locks::{self, lock};
 use lazurite_engine::Db;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Mutex, RwLock};
 
 /// The policies of accounts. Each is read from the store once, so that later writes need not read
 /// it.
@@ -26,14 +27,14 @@ impl AccountPolicies {
         keyspaces: &Keyspaces,
         account: &str,
     ) -> Result<AccountPolicy> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = locks::read(&self.known);
         if let Some(policy) = known.get(account) {
             return Ok(*policy);
         }
         drop(known);
         // Held during the read: otherwise `set` could store a newer policy meanwhile, and the
         // insert below would replace it.
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = locks::write(&self.known);
         let stored = db.get(&keyspaces.accounts, &keys::account_policy(account))?;
         let policy = stored.map(|value| codec::decode_policy(&value));
         let policy = policy.transpose()?.unwrap_or_default();
@@ -49,9 +50,9 @@ impl AccountPolicies {
         policy: AccountPolicy,
         write: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
-        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = lock(&self.changing);
         let written = write()?;
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = locks::write(&self.known);
         known.insert(account.to_string(), policy);
         Ok(written)
     }

@@ -39,6 +39,24 @@ pub struct Conditions {
     pub encryption_scope: Option<String>,
 }
 
+impl Conditions {
+    /// There is no blob of the name.
+    pub fn absent() -> Conditions {
+        Conditions {
+            if_none_match: Some(ETags::Any),
+            ..Conditions::default()
+        }
+    }
+
+    /// The blob has this ETag.
+    pub fn unchanged(etag: ETag) -> Conditions {
+        Conditions {
+            if_match: Some(ETags::OneOf(vec![etag.to_string()])),
+            ..Conditions::default()
+        }
+    }
+}
+
 /// The value of `If-Match` or `If-None-Match`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ETags {

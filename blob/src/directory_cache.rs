@@ -6,9 +6,10 @@
 //! read before it, the cache is not used.
 
 use crate::model::Blob;
+use lazurite_base::locks::lock;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 const SLOTS: usize = 4096;
 
@@ -69,7 +70,7 @@ impl DirectoryCache {
     /// The directory at a path without slashes at its ends, if nothing has moved since `moves`.
     pub(crate) fn get(&self, container: u128, path: &str, moves: Moves) -> Option<Arc<Directory>> {
         let slot = self.slot(container, path);
-        let slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = lock(slot);
         let found = slot.as_ref().filter(|slot| {
             (slot.container, slot.moves, &slot.path[..]) == (container, moves, path)
         })?;
@@ -81,7 +82,7 @@ impl DirectoryCache {
     /// Keeps a directory that was read after `moves` was.
     pub(crate) fn put(&self, container: u128, path: &str, moves: Moves, directory: Arc<Directory>) {
         let slot = self.slot(container, path);
-        *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(Slot {
+        *lock(slot) = Some(Slot {
             container,
             path: path.to_string(),
             moves,

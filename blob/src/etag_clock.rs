@@ -3,9 +3,10 @@
 
 use crate::error::Result;
 use crate::etag::{ETag, ticks};
+use lazurite_base::locks::lock;
 use lazurite_base::ticks::Ticks;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 /// Issues ETags: the time in ticks, moved forward where two writes share one tick or the clock was
@@ -54,10 +55,7 @@ impl EtagClock {
         if is_recorded() {
             return Ok(());
         }
-        let _guard = self
-            .recording
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let _guard = lock(&self.recording);
         if !is_recorded() {
             let bound = self
                 .last

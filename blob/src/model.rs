@@ -30,6 +30,19 @@ pub struct BlobAddress<'a> {
     pub caller: Option<&'a Caller>,
 }
 
+impl<'a> BlobAddress<'a> {
+    /// The current blob of a name, for a caller with all rights.
+    pub const fn current(account: &'a str, container: &'a str, blob: &'a str) -> BlobAddress<'a> {
+        BlobAddress {
+            account,
+            container,
+            blob,
+            state: BlobState::Current,
+            caller: None,
+        }
+    }
+}
+
 /// Selects one of the blobs of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BlobState {

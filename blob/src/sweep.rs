@@ -18,9 +18,9 @@ use crate::operations::staging::STAGING_LIFETIME;
 use crate::operations::{Action, BlobWrite, RecordSlot};
 use crate::service::BlobService;
 use crate::snapshot_time::SnapshotTime;
+use lazurite_base::locks::lock;
 use lazurite_engine::{Batch, Direction, KeyRange, Keyspace, Transaction};
 use std::collections::HashSet;
-use std::sync::PoisonError;
 use std::time::{Duration, SystemTime};
 
 /// How long work that cannot be done yet is put off.
@@ -66,10 +66,7 @@ impl BlobService {
     /// that cannot be read is skipped, and reported once while the store is open. A second sweep
     /// waits for the first.
     pub fn sweep(&self, steps_max: u32) -> Result<Sweep> {
-        let mut unreadable = self
-            .sweep_state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut unreadable = lock(&self.sweep_state);
         let (mut steps, mut failures) = (0, Vec::new());
         loop {
             let next = self.next_timer(&mut unreadable, &mut failures)?;

@@ -15,7 +15,7 @@
 //! after the scan's `begin`, and its place limits how far `finish` moves the frontier.
 
 use crate::keys::Position;
-use crate::lock::lock;
+use lazurite_base::locks::lock;
 use std::sync::{Mutex, MutexGuard};
 
 /// The bounds of an ordered set of rows, as the top of the file describes.

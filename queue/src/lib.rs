@@ -69,7 +69,6 @@ mod error;
 mod frontier;
 mod keys;
 mod live;
-mod lock;
 mod model;
 mod operations;
 mod receipt;

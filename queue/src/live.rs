@@ -17,11 +17,11 @@
 use crate::codec::CounterRow;
 use crate::frontier::Frontier;
 use crate::keys::{MessageId, PRODUCER_CELLS, Position, QueueId, REMOVED_CELL};
-use crate::lock::{lock, try_lock};
+use lazurite_base::locks::{self, lock, try_lock};
 use lazurite_base::ticks::Ticks;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Each time this many slots have been added, the slots that were not used in the meantime are
 /// dropped. Besides the slots in use, memory holds a few megabytes of others.
@@ -153,15 +153,14 @@ impl Slot {
 
     /// Locks out operations on the queue itself, but not other writers of messages.
     pub(crate) fn shared(&self) -> RwLockReadGuard<'_, ()> {
-        self.order.read().unwrap_or_else(PoisonError::into_inner)
+        locks::read(&self.order)
     }
 
     /// Locks out all other operations that write the queue or its messages.
     pub(crate) fn exclusive(&self) -> ExclusiveAccess<'_> {
-        let order = self.order.write();
         ExclusiveAccess {
             slot: self,
-            _order: order.unwrap_or_else(PoisonError::into_inner),
+            _order: locks::write(&self.order),
         }
     }
 

@@ -13,10 +13,10 @@
 use crate::codec;
 use crate::keys::{self, Position};
 use crate::live::{DueQueue, Existence, Live, QueueGuard, Slot};
-use crate::lock::lock;
 use crate::model::Sweep;
 use crate::rows::position_in;
 use crate::{Error, QueueService, Result};
+use lazurite_base::locks::lock;
 use lazurite_base::ticks::Ticks;
 use lazurite_engine::{Batch, Direction, Ticket, Transaction};
 use std::sync::atomic::Ordering;

@@ -22,11 +22,12 @@ use crate::codec;
 use crate::datetime::DateTime;
 use crate::error::Result;
 use crate::keys;
+use lazurite_base::locks::lock;
 use lazurite_base::ticks::Ticks;
 use lazurite_base::wall_clock::WallClock;
 use lazurite_engine::{Admission, Batch, Db, Keyspace};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Maximum lead of the recorded bound over the wall clock, in ticks, at which a starting clock
 /// follows the bound.
@@ -178,9 +179,7 @@ impl Clock {
     }
 
     fn lock_recording(&self) -> MutexGuard<'_, ()> {
-        self.recording
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.recording)
     }
 
     /// Called before a scan of all rows. The result of the scan goes to

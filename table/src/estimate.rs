@@ -8,10 +8,11 @@
 
 use crate::error::Result;
 use crate::plan::intersect;
+use lazurite_base::locks::lock;
 use lazurite_engine::{Direction, KeyRange, Keyspace, Scan, Snapshot};
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// Maximum number of rows of a range that are counted one by one.
 const COUNTED_ROWS_MAX: usize = 32;
@@ -92,7 +93,7 @@ impl Estimates {
     ) -> Result<Option<RowCount>> {
         let id = (range.start.clone(), range.end.clone());
         {
-            let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut recent = lock(&self.0);
             if recent.second != second {
                 recent.second = second;
                 recent.by_range.clear();
@@ -105,7 +106,7 @@ impl Estimates {
             }
         }
         let rows = Sampler::new(snapshot, keyspace).count(range)?;
-        let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recent = lock(&self.0);
         recent.by_range.insert(id, rows);
         Ok(Some(rows))
     }

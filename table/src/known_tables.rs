@@ -5,9 +5,10 @@
 //! the id from here before it unlocks the key. Readers take the id without locking that key.
 
 use crate::keys::TableId;
+use lazurite_base::locks::lock;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 /// The ids of tables that exist. The invariant is at the top of the file.
 #[derive(Debug)]
@@ -65,7 +66,7 @@ impl KnownTables {
 
 impl Stripe {
     fn lock(&self) -> MutexGuard<'_, Ids> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Returns the id of a table. `Err` if it is not known: the number of changes so far, for

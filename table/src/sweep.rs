@@ -10,9 +10,9 @@ use crate::clock::{SweepState, TimestampScan};
 use crate::codec::Row;
 use crate::datetime::DateTime;
 use crate::error::Result;
+use lazurite_base::locks::lock;
 use lazurite_base::ticks::Ticks;
 use lazurite_engine::{Direction, KeyRange};
-use std::sync::PoisonError;
 
 /// Number of rows that one call reads, which takes some ten milliseconds.
 const ROWS_PER_SWEEP: usize = 10_000;
@@ -27,8 +27,7 @@ impl TableService {
     /// recorded bound after the last row. Usually none may be ahead; then does nothing. Call it in
     /// the background about once a second, and again at once while it returns `true`.
     pub fn sweep(&self) -> Result<bool> {
-        let progress = self.sweep_state.lock();
-        let mut progress = progress.unwrap_or_else(PoisonError::into_inner);
+        let mut progress = lock(&self.sweep_state);
         if progress.scan.is_none() && !self.begins_scan(&mut progress) {
             return Ok(false);
         }

@@ -40,6 +40,19 @@ pub struct PutBlob {
     pub conditions: Conditions,
 }
 
+impl PutBlob {
+    /// Puts the body alone, unconditionally.
+    pub fn of(upload: Upload) -> PutBlob {
+        PutBlob {
+            upload,
+            headers: BlobHeaders::default(),
+            metadata: Metadata::new(),
+            settings: BlobSettings::default(),
+            conditions: Conditions::default(),
+        }
+    }
+}
+
 /// The answer of Put Blob.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PutBlobOutcome {

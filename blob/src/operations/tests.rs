@@ -38,13 +38,7 @@ pub(super) fn at(seconds: u64) -> SystemTime {
 }
 
 pub(super) fn address(blob: &str) -> BlobAddress<'_> {
-    BlobAddress {
-        account: ACCOUNT,
-        container: CONTAINER,
-        blob,
-        state: BlobState::Current,
-        caller: None,
-    }
+    BlobAddress::current(ACCOUNT, CONTAINER, blob)
 }
 
 pub(super) fn in_container<'a>(container: &'a str, blob: &'a str) -> BlobAddress<'a> {
@@ -149,13 +143,7 @@ impl Store {
     }
 
     pub(super) fn put_request(&self, body: &[u8]) -> PutBlob {
-        PutBlob {
-            upload: self.upload(UploadKind::PutBlob, body),
-            headers: BlobHeaders::default(),
-            metadata: Metadata::new(),
-            settings: BlobSettings::default(),
-            conditions: Conditions::default(),
-        }
+        PutBlob::of(self.upload(UploadKind::PutBlob, body))
     }
 
     pub(super) fn put(&self, name: &str, body: &[u8]) -> Result<PutBlobOutcome> {

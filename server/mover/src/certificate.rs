@@ -1,11 +1,12 @@
 //! TLS for the requests of commands. The handshake completes with any certificate; the connection
 //! reports why clients refuse it, if they do.
 
+use lazurite_base::locks::lock;
 use lazurite_services::authority_files;
 use lazurite_services::http_client::{self, Stream};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -97,8 +98,7 @@ impl Judge {
     }
 
     fn verdict(&self) -> Option<String> {
-        let verdict = self.verdict.lock();
-        verdict.unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.verdict).take()
     }
 
     fn explain(&self, error: &Error) -> String {
@@ -166,8 +166,7 @@ impl ServerCertVerifier for Judge {
                 }
                 None => self.explain(&error),
             };
-            let mut kept = self.verdict.lock().unwrap_or_else(PoisonError::into_inner);
-            *kept = Some(verdict);
+            *lock(&self.verdict) = Some(verdict);
         }
         Ok(ServerCertVerified::assertion())
     }

@@ -7,6 +7,7 @@ use crate::files::{Source, resource_name};
 use crate::progress::Progress;
 use crate::resource_kind::ResourceKind;
 use crate::{policies, resources};
+use lazurite_base::locks::lock;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -139,7 +140,7 @@ impl Import<'_> {
 
     /// Adds a sentence to the report.
     pub fn note(&self, sentence: String) {
-        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut notes = lock(&self.notes);
         notes.push(sentence);
     }
 }

@@ -15,8 +15,3 @@ pub fn put_metadata(fields: &mut Map<String, Value>, item: &Element) {
         fields.insert("metadata".to_owned(), metadata.into());
     }
 }
-
-/// The text of a child; empty if absent.
-pub fn text<'a>(element: &'a Element, name: &str) -> &'a str {
-    element.child(name).map_or("", |child| &*child.text)
-}

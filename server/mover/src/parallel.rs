@@ -1,8 +1,9 @@
 //! Runs a few worker threads on the jobs that the calling thread produces.
 
 use crate::error::{Error, Result};
+use lazurite_base::locks::lock;
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Mutex, PoisonError};
 
 /// Number of worker threads, and so of requests at a time.
 const THREADS: usize = 4;
@@ -68,10 +69,6 @@ fn take_jobs<T>(
             lock(failure).get_or_insert(error);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

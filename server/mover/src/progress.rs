@@ -1,5 +1,6 @@
 //! The progress of a transfer: counts in a changing line on a terminal, and at the end.
 
+use lazurite_base::locks::lock;
 use lazurite_base::units::size;
 use serde_json::{Value, json};
 use std::io::{IsTerminal, Write};
@@ -79,7 +80,7 @@ impl Progress {
 
     /// Adds a sentence about an item that is left out.
     pub fn leave_out(&self, sentence: String) {
-        let mut left_out = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left_out = lock(&self.left_out);
         if left_out.sentences.len() < LEFT_OUT_KEPT {
             left_out.sentences.push(sentence);
         } else {

@@ -22,6 +22,7 @@ use crate::progress::{LEFT_OUT_KEPT, Progress};
 use crate::scratch::scratch_in;
 use axum::body::Body;
 use bytes::{Buf, Bytes};
+use lazurite_base::locks::lock;
 use lazurite_protocol::response::error::{Failure, Result, common};
 use lazurite_services::connection::on_blocking_pool;
 use lazurite_services::local_services::{LocalAccount, LocalServices, Stopping};
@@ -35,7 +36,7 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -339,10 +340,6 @@ fn stopped(so_far: &str) -> Failure {
         "ImportStopped",
         format!("The import was stopped. {so_far}"),
     )
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Removes intermediate files that a killed server left in the data directory. Blocks for the disk.

@@ -55,6 +55,11 @@ impl Element {
         }
     }
 
+    /// The text of the first child with this name, as it is; empty if absent.
+    pub fn raw_text(&self, name: &str) -> &str {
+        self.child(name).map_or("", |child| &child.text)
+    }
+
     /// The text of the first child of that name, without the white space around it; `None` if
     /// absent or empty.
     pub fn child_text(&self, name: &str) -> Option<String> {

@@ -9,6 +9,7 @@ use crate::observer::{Answer, End, ExchangeFacts, HowEnded, Observer};
 use crate::output::LineWriter;
 use crate::requests::{plan_of, push_headers, text_in};
 use axum::http::header::HeaderMap;
+use lazurite_base::terminal::plain;
 use lazurite_protocol::target::redact;
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
@@ -138,12 +139,6 @@ impl Line<'_> {
 /// Milliseconds, rounded to whole microseconds.
 fn milliseconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e3
-}
-
-/// Text without control characters, which could act on a terminal or forge a line.
-fn plain(text: &str) -> String {
-    let visible = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-    text.chars().map(visible).collect()
 }
 
 /// The facts of one exchange that the log collects until its end.

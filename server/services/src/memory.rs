@@ -14,12 +14,13 @@
 //!   requests, those whose credential holds the least are served first, so that a client that fills
 //!   the memory delays itself.
 
+use lazurite_base::locks::lock;
 use lazurite_protocol::response::error::Failure;
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -153,7 +154,7 @@ struct Locked(MutexGuard<'static, State>);
 
 impl Locked {
     fn new() -> Locked {
-        Locked(BUDGET.lock().unwrap_or_else(PoisonError::into_inner))
+        Locked(lock(&BUDGET))
     }
 }
 

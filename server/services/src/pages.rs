@@ -7,10 +7,11 @@ use axum::body::Body;
 use axum::http::header::{ACCEPT, HeaderMap};
 use axum::http::request::Parts;
 use axum::http::{Method, Request, Response};
+use lazurite_base::locks::lock;
 use lazurite_protocol::request::context::{RequestOrigin, ServiceKind};
 use lazurite_protocol::response::error::{Failure, Result};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use tower_service::Service as _;
 
 /// The prefix of all paths of the router. No container, queue or table has such a name.
@@ -134,7 +135,7 @@ impl HandedBody {
 
     /// Takes the body. Later calls return an empty body.
     pub fn take(&self) -> RequestBody {
-        let body = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let body = lock(&self.0).take();
         body.unwrap_or_else(RequestBody::empty)
     }
 }

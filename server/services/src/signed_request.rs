@@ -2,14 +2,11 @@
 //! service with Shared Key Lite.
 
 use crate::clock;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use hmac::{Hmac, KeyInit, Mac};
 use lazurite_protocol::auth::shared_key::LINES;
+use lazurite_protocol::auth::signature;
 use lazurite_protocol::date;
 use lazurite_protocol::service_kind::ServiceKind;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use sha2::Sha256;
 use std::time::Duration;
 
 /// How long a SAS of [`sas_to_read`] is valid.
@@ -48,7 +45,7 @@ pub fn sign(
             format!("{method}\n{values}\n{own}{resource}{query}"),
         )
     };
-    let signature = signature(key, &text);
+    let signature = signature::sign(key, text.as_bytes());
     headers.push((
         "Authorization".to_owned(),
         format!("{scheme} {account}:{signature}"),
@@ -66,16 +63,10 @@ pub fn sas_to_read((account, key): (&str, &[u8]), container: &str) -> String {
     // headers of answers.
     let mut lines = vec![PERMISSIONS, "", &end, &canonical, "", "", "", VERSION, "c"];
     lines.extend([""; 7]);
-    let signature = signature(key, &lines.join("\n"));
+    let signature = signature::sign(key, lines.join("\n").as_bytes());
     let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let (end, signature) = (encoded(&end), encoded(&signature));
     format!("sv={VERSION}&sr=c&sp={PERMISSIONS}&se={end}&sig={signature}")
-}
-
-fn signature(key: &[u8], text: &str) -> String {
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
-    mac.update(text.as_bytes());
-    STANDARD.encode(mac.finalize().into_bytes())
 }
 
 fn signed_value(headers: &Headers, name: &str, body_bytes: u64) -> String {

@@ -4,7 +4,7 @@ use crate::asking::{ask_xml, send};
 use crate::client::{Client, encode};
 use crate::error::Result;
 use crate::fields::{Resource, header, in_query, metadata_headers, text_field};
-use crate::listing::{put_metadata, text};
+use crate::listing::put_metadata;
 use crate::resource_kind::ResourceKind;
 use lazurite_protocol::service_kind::ServiceKind;
 use lazurite_protocol::xml::Element;
@@ -19,7 +19,7 @@ pub fn containers(client: &Client) -> Result<Vec<Resource>> {
             .iter()
             .flat_map(|all| &all.children)
         {
-            let name = ResourceKind::Container.listed(text(container, "Name"))?;
+            let name = ResourceKind::Container.listed(container.raw_text("Name"))?;
             containers.push((name, settings_of(container)));
         }
         Ok(())
@@ -91,7 +91,7 @@ pub fn pages(
         };
         let page = ask_xml(client, ServiceKind::Blob, &resource)?;
         read(&page)?;
-        marker = text(&page, "NextMarker").to_owned();
+        marker = page.raw_text("NextMarker").to_owned();
         if marker.is_empty() {
             return Ok(());
         }
@@ -119,7 +119,7 @@ fn settings_of(container: &Element) -> Map<String, Value> {
 /// A property of a listed blob; empty if absent.
 pub fn property<'a>(blob: &'a Element, name: &str) -> &'a str {
     let properties = blob.child("Properties");
-    properties.map_or("", |all| text(all, name))
+    properties.map_or("", |all| all.raw_text(name))
 }
 
 /// The path of a blob in a request.

@@ -7,7 +7,6 @@ use crate::client::{Call, Client};
 use crate::error::{Error, Result};
 use crate::fields::header;
 use crate::files::{BlobFiles, Target};
-use crate::listing::text;
 use crate::parallel::{Hand, in_parallel};
 use crate::policies;
 use crate::progress::Progress;
@@ -81,7 +80,7 @@ fn is_protected(blob: &Element) -> bool {
 /// Why the content of a blob cannot be read; `None` if it can.
 pub fn reason_to_leave_out(blob: &Element) -> Option<&'static str> {
     let properties = blob.child("Properties")?;
-    if text(properties, "AccessTier") == "Archive" {
+    if properties.raw_text("AccessTier") == "Archive" {
         return Some("its tier is Archive, from which nothing can be read: rehydrate it first");
     }
     properties

@@ -2,7 +2,7 @@
 //! requests that correspond to them.
 
 use crate::fields::{cannot_be_sent, header, in_query, metadata_headers, text_field, texts_field};
-use crate::listing::{put_metadata, text};
+use crate::listing::put_metadata;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_protocol::date;
@@ -60,7 +60,12 @@ pub fn line_of(blob: &Element, name: &str, file: &str) -> Map<String, Value> {
     let tags: Map<_, _> = tags
         .into_iter()
         .flat_map(|tags| tags.all("Tag"))
-        .map(|tag| (text(tag, "Key").to_owned(), Value::from(text(tag, "Value"))))
+        .map(|tag| {
+            (
+                tag.raw_text("Key").to_owned(),
+                Value::from(tag.raw_text("Value")),
+            )
+        })
         .collect();
     if !tags.is_empty() {
         fields.insert("tags".to_owned(), tags.into());
@@ -68,13 +73,13 @@ pub fn line_of(blob: &Element, name: &str, file: &str) -> Map<String, Value> {
     let Some(properties) = blob.child("Properties") else {
         return fields;
     };
-    let kind = match text(properties, "BlobType") {
+    let kind = match properties.raw_text("BlobType") {
         "PageBlob" => "page",
         "AppendBlob" => "append",
         _ => "block",
     };
     fields.insert("type".to_owned(), kind.into());
-    let is_inferred = text(properties, "AccessTierInferred") == "true";
+    let is_inferred = properties.raw_text("AccessTierInferred") == "true";
     let others = [
         ("tier", "AccessTier"),
         ("expires", "Expiry-Time"),

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::fields::header;
 use crate::parallel::{Hand, in_parallel};
 use crate::request_error::Refusal;
+use lazurite_base::locks::lock;
 use lazurite_protocol::service_kind::ServiceKind;
 use lazurite_services::signed_request::Headers;
 use std::fmt::Write as _;
@@ -56,8 +57,7 @@ pub fn delete_blobs(
         for (blob, deleted) in blobs.into_iter().zip(results) {
             match deleted {
                 Err(error) if error.code() == NOT_EMPTY => {
-                    let mut directories =
-                        directories.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut directories = lock(&directories);
                     directories.push(blob);
                 }
                 deleted => settle(&work, &container, &blob, deleted)?,

@@ -6,13 +6,14 @@
 //! again. Memory holds only hashes of the names and ETags of blobs.
 
 use crate::error::{Error, Result};
+use lazurite_base::locks::lock;
 use lazurite_services::platform::patiently;
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use xxhash_rust::xxh3::xxh3_128;
 
 /// The format version of the journal.
@@ -146,7 +147,7 @@ impl Journal {
         let Some(file) = &self.file else {
             return Ok(());
         };
-        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = lock(file);
         // With one call, so that a kill leaves complete lines except perhaps the last.
         file.write_all(format!("{line}\n").as_bytes())
             .map_err(|error| Error::of_file(&self.path, error))

@@ -8,11 +8,12 @@ use crate::fields::Resource;
 use crate::progress::Progress;
 use crate::resource_kind::ResourceKind;
 use crate::{policies, resources};
+use lazurite_base::locks::lock;
 use lazurite_protocol::service_kind::ServiceKind;
 use serde_json::{Map, Value};
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// The options of a copy.
@@ -139,7 +140,7 @@ impl CopyRun<'_> {
     }
 
     pub(super) fn note(&self, sentence: String) {
-        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut notes = lock(&self.notes);
         notes.push(sentence);
     }
 

@@ -4,7 +4,7 @@ use crate::asking::{ask, ask_xml, patiently, send};
 use crate::client::{Call, Client, encode};
 use crate::error::{Error, Result};
 use crate::fields::{Resource, header, in_query, metadata_headers};
-use crate::listing::{put_metadata, text};
+use crate::listing::put_metadata;
 use crate::queues::line::Line;
 use crate::resource_kind::ResourceKind;
 use lazurite_protocol::date;
@@ -32,12 +32,12 @@ pub fn queues(client: &Client) -> Result<Vec<Resource>> {
         let list = format!("?comp=list&include=metadata&marker={}", in_query(&marker));
         let page = ask_xml(client, ServiceKind::Queue, &list)?;
         for queue in page.child("Queues").iter().flat_map(|all| &all.children) {
-            let name = ResourceKind::Queue.listed(text(queue, "Name"))?;
+            let name = ResourceKind::Queue.listed(queue.raw_text("Name"))?;
             let mut settings = Map::new();
             put_metadata(&mut settings, queue);
             queues.push((name, settings));
         }
-        marker = text(&page, "NextMarker").to_owned();
+        marker = page.raw_text("NextMarker").to_owned();
         if marker.is_empty() {
             return Ok(queues);
         }
@@ -57,7 +57,7 @@ pub fn each_message(
         let (page, next) = peek(client, queue, &from)?;
         for message in page.all("QueueMessage") {
             let line =
-                json!({ "text": text(message, "MessageText"), "ttlSeconds": lifetime(message) });
+                json!({ "text": message.raw_text("MessageText"), "ttlSeconds": lifetime(message) });
             take(&line)?;
             count += 1;
         }
@@ -97,7 +97,7 @@ pub fn messages_in(client: &Client, queue: &str) -> Result<usize> {
 
 /// The lifetime of a message in seconds, from its insertion; -1 if it does not expire.
 fn lifetime(message: &Element) -> i64 {
-    let time = |name| date::parse_http(text(message, name));
+    let time = |name| date::parse_http(message.raw_text(name));
     let lifetime = time("InsertionTime").zip(time("ExpirationTime"));
     let lifetime = lifetime.and_then(|(from, to)| to.duration_since(from).ok());
     match lifetime.map(|lifetime| lifetime.as_secs()) {

@@ -40,17 +40,17 @@ impl DelegationKey {
             return Err(common::INVALID_XML_DOCUMENT.into());
         }
         let start = time(root, "Start")?.unwrap_or(now);
-        let missing = || common::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", "Expiry");
+        let missing = || Failure::missing_element("Expiry");
         let expiry = time(root, "Expiry")?.ok_or_else(missing)?;
         if expiry <= start || expiry <= now || expiry > now + LIFE_MAX {
             let detail =
                 "The key must expire after its start and after now, and within seven days.";
-            return Err(invalid("Expiry", date::iso8601_seconds(expiry))
+            return Err(Failure::element("Expiry", date::iso8601_seconds(expiry))
                 .with("ExtendedErrorDetail", detail));
         }
         let delegated_tenant_id = root.child_text("DelegatedUserTid").unwrap_or_default();
         if delegated_tenant_id.chars().any(char::is_control) {
-            return Err(invalid("DelegatedUserTid", delegated_tenant_id));
+            return Err(Failure::element("DelegatedUserTid", delegated_tenant_id));
         }
         Ok(DelegationKey {
             start: date::iso8601_seconds(start),
@@ -114,13 +114,7 @@ fn time(root: &Element, name: &'static str) -> Result<Option<SystemTime>> {
     };
     date::parse_iso8601(&text)
         .map(Some)
-        .ok_or_else(|| invalid(name, text))
-}
-
-fn invalid(name: &'static str, value: String) -> Failure {
-    common::INVALID_XML_NODE_VALUE
-        .with("XmlNodeName", name)
-        .with("XmlNodeValue", value)
+        .ok_or_else(|| Failure::element(name, text))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! an answer. Source: Cross-Origin Resource Sharing (CORS) support for Azure Storage, all sections;
 //! Preflight Blob Request.
 
-use crate::properties::elements::{check_children, invalid_value, required};
+use crate::properties::elements::{check_children, required};
 use crate::request::context::Context;
 use crate::response::error::{Failure, Result, common};
 use crate::response::headers::{empty, put, put_static};
@@ -309,7 +309,10 @@ fn read_rule(element: &Element) -> Result<CorsRule> {
     let allowed_origins = owned(required(element, "AllowedOrigins")?);
     let too_long = |origin: &String| origin.chars().count() > NAME_LENGTH_MAX;
     if allowed_origins.len() > LITERALS_MAX || allowed_origins.iter().any(too_long) {
-        return Err(invalid_value("AllowedOrigins", &allowed_origins.join(",")));
+        return Err(Failure::element(
+            "AllowedOrigins",
+            &allowed_origins.join(","),
+        ));
     }
     let age = required(element, "MaxAgeInSeconds")?;
     Ok(CorsRule {
@@ -319,7 +322,7 @@ fn read_rule(element: &Element) -> Result<CorsRule> {
         exposed_headers: check_headers("ExposedHeaders", optional("ExposedHeaders"))?,
         max_age_seconds: age
             .parse()
-            .map_err(|_| invalid_value("MaxAgeInSeconds", &age))?,
+            .map_err(|_| Failure::element("MaxAgeInSeconds", age))?,
     })
 }
 
@@ -331,7 +334,7 @@ fn methods(text: &str) -> Result<Vec<String>> {
     {
         Ok(methods)
     } else {
-        Err(invalid_value("AllowedMethods", text))
+        Err(Failure::element("AllowedMethods", text))
     }
 }
 
@@ -341,7 +344,7 @@ fn check_headers(list: &'static str, headers: Vec<String>) -> Result<Vec<String>
         .iter()
         .any(|name| name.chars().count() > NAME_LENGTH_MAX);
     if prefixes > PREFIXES_MAX || headers.len() - prefixes > LITERALS_MAX || too_long {
-        Err(invalid_value(list, &headers.join(",")))
+        Err(Failure::element(list, &headers.join(",")))
     } else {
         Ok(headers)
     }

@@ -3,14 +3,12 @@
 //! Properties, "Request body".
 
 use crate::properties::cors::{self, CorsRule};
-use crate::properties::elements::{
-    check_children, invalid_value, missing, refuse_repetition, required,
-};
+use crate::properties::elements::{check_children, refuse_repetition, required};
 use crate::properties::model::{
     DeleteRetention, LogVersion, Logging, Metrics, ServiceProperties, StaticWebsite,
 };
 use crate::request::context::{ApiVersion, ServiceKind};
-use crate::response::error::{Result, common};
+use crate::response::error::{Failure, Result, common};
 use crate::xml::{Element, Writer};
 use std::ops::RangeInclusive;
 
@@ -177,7 +175,7 @@ fn read_logging(service: ServiceKind, part: &Element) -> Result<Logging> {
         version: match required(part, "Version")?.as_str() {
             "1.0" => LogVersion::One,
             "2.0" if service != ServiceKind::Table => LogVersion::Two,
-            other => return Err(invalid_value("Version", other)),
+            other => return Err(Failure::element("Version", other)),
         },
         delete: flag(part, "Delete")?,
         read: flag(part, "Read")?,
@@ -204,14 +202,14 @@ fn read_metrics(part: &Element) -> Result<Metrics> {
 fn read_analytics_version(part: &Element) -> Result<()> {
     match required(part, "Version")?.as_str() {
         "1.0" => Ok(()),
-        other => Err(invalid_value("Version", other)),
+        other => Err(Failure::element("Version", other)),
     }
 }
 
 fn read_retention(part: &Element) -> Result<Option<u16>> {
     let policy = part
         .child("RetentionPolicy")
-        .ok_or_else(|| missing("RetentionPolicy"))?;
+        .ok_or_else(|| Failure::missing_element("RetentionPolicy"))?;
     check_children(policy, &["Enabled", "Days"])?;
     read_days(policy)
 }
@@ -226,7 +224,7 @@ fn read_days(policy: &Element) -> Result<Option<u16>> {
         .parse()
         .ok()
         .filter(|days| RETENTION_DAYS.contains(days));
-    days.map(Some).ok_or_else(|| invalid_value("Days", &text))
+    days.map(Some).ok_or_else(|| Failure::element("Days", text))
 }
 
 fn read_delete_retention(part: &Element) -> Result<DeleteRetention> {
@@ -259,7 +257,7 @@ fn read_website(part: &Element) -> Result<StaticWebsite> {
         &website.index_document,
         &website.default_index_document_path,
     ) {
-        (Some(_), Some(path)) => Err(invalid_value("DefaultIndexDocumentPath", path).with(
+        (Some(_), Some(path)) => Err(Failure::element("DefaultIndexDocumentPath", path).with(
             "ExtendedErrorDetail",
             "IndexDocument and DefaultIndexDocumentPath exclude each other.",
         )),
@@ -269,14 +267,14 @@ fn read_website(part: &Element) -> Result<StaticWebsite> {
 
 fn read_version(part: &Element) -> Result<ApiVersion> {
     let text = part.text.trim();
-    ApiVersion::parse(text).ok_or_else(|| invalid_value("DefaultServiceVersion", text))
+    ApiVersion::parse(text).ok_or_else(|| Failure::element("DefaultServiceVersion", text))
 }
 
 fn flag(part: &Element, name: &'static str) -> Result<bool> {
     match required(part, name)?.to_ascii_lowercase().as_str() {
         "true" => Ok(true),
         "false" => Ok(false),
-        other => Err(invalid_value(name, other)),
+        other => Err(Failure::element(name, other)),
     }
 }
 

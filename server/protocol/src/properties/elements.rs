@@ -5,19 +5,8 @@ use crate::xml::Element;
 
 /// The text of a required child. Error: it is absent or empty.
 pub fn required(part: &Element, name: &'static str) -> Result<String> {
-    part.child_text(name).ok_or_else(|| missing(name))
-}
-
-/// The failure `MissingRequiredXmlNode` for the element `name`.
-pub fn missing(name: &'static str) -> Failure {
-    common::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", name)
-}
-
-/// The failure `InvalidXmlNodeValue` for the element and its value.
-pub fn invalid_value(name: &'static str, value: &str) -> Failure {
-    common::INVALID_XML_NODE_VALUE
-        .with("XmlNodeName", name)
-        .with("XmlNodeValue", value)
+    part.child_text(name)
+        .ok_or_else(|| Failure::missing_element(name))
 }
 
 /// Refuses children that are not among `names`, or that occur twice.

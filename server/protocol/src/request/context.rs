@@ -245,7 +245,7 @@ impl Context {
     /// The text of a header. Error: `MissingRequiredHeader` with its name.
     pub fn required_header(&self, name: &str) -> Result<String> {
         self.header(name)
-            .ok_or_else(|| common::MISSING_REQUIRED_HEADER.with("HeaderName", name))
+            .ok_or_else(|| Failure::missing_header(name))
     }
 
     /// The whole number in a query parameter; `None` if absent or empty. Error: it is malformed.

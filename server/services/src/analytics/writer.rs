@@ -11,8 +11,8 @@ use crate::analytics::metrics::PendingMetrics;
 use crate::analytics::{capacity, metrics};
 use crate::connection::blocking_pool::on_blocking_pool;
 use lazurite_blob::{
-    BlobAddress, BlobEntry, BlobHeaders, BlobService, BlobSettings, BlobState, Checksums,
-    Conditions, DeleteBlob, DeleteSnapshots, ETags, Error, ListBlobs, PutBlob, Result, UploadKind,
+    BlobAddress, BlobEntry, BlobService, Checksums, Conditions, DeleteBlob, DeleteSnapshots, Error,
+    ListBlobs, PutBlob, Result, UploadKind,
 };
 use lazurite_protocol::date;
 use lazurite_protocol::properties::LogClass;
@@ -366,29 +366,18 @@ fn put(blobs: &BlobService, account: &str, name: &str, log: &Log) -> Result<()> 
         ("LogVersion", log.version.text().to_owned()),
     ];
     let request = PutBlob {
-        upload,
-        headers: BlobHeaders::default(),
         metadata: metadata
             .map(|(name, value)| (name.to_owned(), value))
             .into(),
-        settings: BlobSettings::default(),
-        conditions: Conditions {
-            if_none_match: Some(ETags::Any),
-            ..Conditions::default()
-        },
+        conditions: Conditions::absent(),
+        ..PutBlob::of(upload)
     };
     let (_, ticket) = blobs.put_blob(&address(account, name), request)?;
     Ok(ticket.wait()?)
 }
 
 fn address<'a>(account: &'a str, blob: &'a str) -> BlobAddress<'a> {
-    BlobAddress {
-        account,
-        container: LOGS_CONTAINER,
-        blob,
-        state: BlobState::Current,
-        caller: None,
-    }
+    BlobAddress::current(account, LOGS_CONTAINER, blob)
 }
 
 /// Removes logs that are older than their retention, oldest first, at most [`REMOVALS_MAX`] in each

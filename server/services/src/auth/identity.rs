@@ -154,7 +154,7 @@ fn token_by_form(form: &[u8], now: SystemTime) -> Result<Response<Body>> {
 }
 
 fn not_a_form() -> Failure {
-    Failure::new(400, "InvalidInput", "The body is not a form in UTF-8.")
+    Failure::invalid_input("The body is not a form in UTF-8.")
 }
 
 fn managed_token(query: &Query, now: SystemTime) -> Value {

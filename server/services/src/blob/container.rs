@@ -11,10 +11,10 @@ use lazurite_protocol::response::headers::{empty, put, put_metadata, put_static,
 
 use crate::blob::conditions::optional_id;
 use crate::blob::lease::put_lease;
-use crate::blob::validators::with_validators;
+use crate::blob::validators::{with_etag, with_validators};
 use axum::body::Body;
 use axum::http::Response;
-use lazurite_blob::{Container, ContainerSettings, Metadata, PublicAccess, SnapshotTime, Written};
+use lazurite_blob::{Container, ContainerSettings, Metadata, PublicAccess, SnapshotTime};
 use lazurite_protocol::policies;
 
 pub async fn create_container(request: Request) -> Result<Response<Body>> {
@@ -47,7 +47,7 @@ pub async fn create(request: Request, metadata: Metadata) -> Result<Response<Bod
 pub async fn get_container_properties(request: Request) -> Result<Response<Body>> {
     let now = request.now();
     let container = read(request).await?;
-    let mut response = with_validators(empty(200), &validators(&container));
+    let mut response = with_etag(empty(200), container.etag, container.last_modified);
     put_metadata(&mut response, &container.metadata);
     put_access(&mut response, container.public_access);
     put_lease(&mut response, &container.lease, now);
@@ -100,11 +100,9 @@ pub async fn set_metadata(request: Request, metadata: Metadata) -> Result<Respon
 
 pub async fn get_container_acl(request: Request) -> Result<Response<Body>> {
     let container = read(request).await?;
-    let written = validators(&container);
-    let access = container.public_access;
-    let document = policies::write(&container.policies);
-    let mut response = with_validators(xml(200, document), &written);
-    put_access(&mut response, access);
+    let document = xml(200, policies::write(&container.policies));
+    let mut response = with_etag(document, container.etag, container.last_modified);
+    put_access(&mut response, container.public_access);
     Ok(response)
 }
 
@@ -183,15 +181,6 @@ pub fn access_text(access: PublicAccess) -> Option<&'static str> {
         PublicAccess::Private => None,
         PublicAccess::Blob => Some("blob"),
         PublicAccess::Container => Some("container"),
-    }
-}
-
-pub fn validators(container: &Container) -> Written {
-    Written {
-        etag: container.etag,
-        last_modified: container.last_modified,
-        version: None,
-        encryption_scope: None,
     }
 }
 

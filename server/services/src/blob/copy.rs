@@ -24,8 +24,8 @@ use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{
     AppendBlock, BlobHeaders, BlobService, ByteRange, COPY_FROM_URL_BYTES_MAX, Checksummer,
-    Checksums, Conditions, CopyBlob, CopyOutcome, CopyStatus, ETags, Error, Guid, Metadata,
-    PageUpdate, PutBlob, PutPage, Tags, Ticket, Upload, UploadKind,
+    Checksums, Conditions, CopyBlob, CopyOutcome, CopyStatus, Error, Guid, Metadata, PageUpdate,
+    PutBlob, PutPage, Tags, Ticket, Upload, UploadKind,
 };
 use lazurite_protocol::request::metadata::metadata;
 use lazurite_protocol::response::error::{Failure, Result, common};
@@ -121,7 +121,7 @@ fn checked_source(
     let computed = checksummer.finish();
     claimed.check(&computed)?;
     let unchanged = Conditions {
-        if_match: Some(ETags::OneOf(vec![download.blob.etag.to_string()])),
+        if_match: Conditions::unchanged(download.blob.etag).if_match,
         ..source.conditions.clone()
     };
     Ok((unchanged, computed))

@@ -2,10 +2,11 @@
 //! the slots limit their number. When no slot is free, the copy is refused with `ServerBusy` before
 //! it sends or changes anything.
 
+use lazurite_base::locks::lock;
 use lazurite_blob::Guid;
 use lazurite_protocol::response::error::{Failure, Result};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// Maximum number of copies from other servers under way at once, for all accounts together. Each
@@ -56,7 +57,7 @@ impl CopySlots {
     }
 
     fn stops(&self) -> MutexGuard<'_, HashMap<Guid, Arc<Notify>>> {
-        self.stops.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.stops)
     }
 }
 

@@ -10,12 +10,13 @@ use axum::http::header::{HOST, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Request, Response, Uri, uri};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
+use lazurite_base::locks::lock;
 use lazurite_blob::Guid;
 use lazurite_protocol::response::error::{Failure, Result};
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::ring;
@@ -220,7 +221,7 @@ impl Fetcher {
     }
 
     fn idle(&self) -> MutexGuard<'_, IdleConnections> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.idle)
     }
 }
 

@@ -7,7 +7,7 @@ use axum::http::Response;
 use lazurite_blob::{Blob, BlobService, Expiry, ImmutabilityMode, ImmutabilityPolicy};
 use lazurite_protocol::date;
 use lazurite_protocol::request::context::Context;
-use lazurite_protocol::response::error::{Failure, Result, common};
+use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_protocol::response::headers::{empty, put};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub const MODE: &str = "x-ms-immutability-policy-mode";
 pub const LEGAL_HOLD: &str = "x-ms-legal-hold";
 
 pub async fn set_blob_immutability_policy(request: Request) -> Result<Response<Body>> {
-    let missing = || common::MISSING_REQUIRED_HEADER.with("HeaderName", UNTIL);
+    let missing = || Failure::missing_header(UNTIL);
     let policy = immutability_policy(&request.context)?.ok_or_else(missing)?;
     let conditions = request.conditions()?;
     let call = move |blobs: &BlobService, r: &Request| {

@@ -11,7 +11,7 @@ use crate::services::Services;
 use bytes::Bytes;
 use lazurite_blob::{
     Blob, BlobAddress, BlobReader, BlobState, ByteRange, Conditions, CustomerKey, Download, ETag,
-    ETags, Error,
+    Error,
 };
 use lazurite_protocol::response::error::{Failure, Result};
 use std::ops::Range;
@@ -82,9 +82,8 @@ impl Reopen {
             blob: request.blob.clone(),
             blob_state: request.blob_state,
             conditions: Conditions {
-                if_match: Some(ETags::OneOf(vec![etag.to_string()])),
                 customer_key,
-                ..Conditions::default()
+                ..Conditions::unchanged(etag)
             },
         }
     }
@@ -98,10 +97,7 @@ impl Reopen {
             container: address.container.to_owned(),
             blob: address.blob.to_owned(),
             blob_state: address.state,
-            conditions: Conditions {
-                if_match: Some(ETags::OneOf(vec![etag.to_string()])),
-                ..Conditions::default()
-            },
+            conditions: Conditions::unchanged(etag),
         }
     }
 
@@ -204,13 +200,7 @@ mod tests {
     use lazurite_blob::{BlobService, Checksums, ContainerSettings, PutBlob, UploadKind};
     use lazurite_engine::{Config, Db, RandomIds};
 
-    const ADDRESS: BlobAddress<'static> = BlobAddress {
-        account: "account",
-        container: "con",
-        blob: "b",
-        state: BlobState::Current,
-        caller: None,
-    };
+    const ADDRESS: BlobAddress<'static> = BlobAddress::current("account", "con", "b");
 
     struct Store {
         db: Db,
@@ -238,13 +228,7 @@ mod tests {
         let upload = store.blobs.begin_upload(kind, Checksums::default());
         let mut upload = upload.unwrap();
         upload.write(content).unwrap();
-        let put = PutBlob {
-            upload,
-            headers: Default::default(),
-            metadata: Default::default(),
-            settings: Default::default(),
-            conditions: Default::default(),
-        };
+        let put = PutBlob::of(upload);
         let address = BlobAddress { blob, ..ADDRESS };
         let (_, ticket) = store.blobs.put_blob(&address, put).unwrap();
         ticket.wait().unwrap();
@@ -259,13 +243,9 @@ mod tests {
         };
         let found = store.blobs.get_blob(&ADDRESS, Some(range), &conditions);
         let (found, blobs) = (found.unwrap(), store.blobs.clone());
-        let etag = found.blob.etag.to_string();
+        let unchanged = Conditions::unchanged(found.blob.etag);
         let reopen = move |range| {
-            let conditions = Conditions {
-                if_match: Some(ETags::OneOf(vec![etag.clone()])),
-                ..Conditions::default()
-            };
-            let found = blobs.get_blob(&ADDRESS, Some(range), &conditions)?;
+            let found = blobs.get_blob(&ADDRESS, Some(range), &unchanged)?;
             Ok(found.body)
         };
         let read = LongRead::new(

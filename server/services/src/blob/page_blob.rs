@@ -6,18 +6,18 @@ use crate::blob::checksums::{check_document, claimed, put_checksums};
 use crate::blob::read::range;
 use crate::blob::request::Request;
 use crate::blob::upload::{check_before_body, is_structured, put_structure, receive, refuse_body};
-use crate::blob::validators::with_validators;
+use crate::blob::validators::{with_etag, with_validators};
 use crate::blob::write::{blob_headers, refuse_overwrite, replaced_headers, settings};
 use crate::request::body::RequestBody;
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{
-    Blob, BlobHeaders, BlobService, GetPageRanges, PageRanges, PageUpdate, PutPage, PutPageBlob,
-    SequenceAction, SequenceConditions, SnapshotTime, UploadKind, Written,
+    BlobHeaders, BlobService, GetPageRanges, PageRanges, PageUpdate, PutPage, PutPageBlob,
+    SequenceAction, SequenceConditions, SnapshotTime, UploadKind,
 };
 use lazurite_protocol::request::context::{Context, Query};
 use lazurite_protocol::request::metadata::metadata;
-use lazurite_protocol::response::error::{Failure, Result, common};
+use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_protocol::response::headers::{REQUEST_SERVER_ENCRYPTED, empty, put, put_static, xml};
 use lazurite_protocol::xml::Writer;
 use std::ops::Range;
@@ -89,7 +89,7 @@ pub async fn put_page(request: Request, body: RequestBody) -> Result<Response<Bo
 pub fn pages(context: &Context) -> Result<Range<u64>> {
     let name = "x-ms-range";
     let text = context.header(name).or_else(|| context.header("range"));
-    let text = text.ok_or_else(|| common::MISSING_REQUIRED_HEADER.with("HeaderName", name))?;
+    let text = text.ok_or_else(|| Failure::missing_header(name))?;
     let range = || {
         let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
         let (first, last): (u64, u64) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
@@ -132,8 +132,7 @@ fn sequence_action(context: &Context) -> Result<Option<SequenceAction>> {
         return Ok(None);
     };
     let number = context.number(number_name)?;
-    let needed =
-        || number.ok_or_else(|| common::MISSING_REQUIRED_HEADER.with("HeaderName", number_name));
+    let needed = || number.ok_or_else(|| Failure::missing_header(number_name));
     match (action.to_ascii_lowercase().as_str(), number) {
         ("update", _) => Ok(Some(SequenceAction::Update(needed()?))),
         ("max", _) => Ok(Some(SequenceAction::Max(needed()?))),
@@ -157,21 +156,16 @@ pub async fn get_page_ranges(request: Request) -> Result<Response<Body>> {
     // The document is written here too: thousands of ranges take as long to write as to find.
     let call = move |blobs: &BlobService, r: &Request| {
         let found = blobs.get_page_ranges(&r.address(), &wanted)?;
-        let mut response = with_validators(xml(200, page_list(&found)), &validators(&found.blob));
+        let mut response = with_etag(
+            xml(200, page_list(&found)),
+            found.blob.etag,
+            found.blob.last_modified,
+        );
         let length = found.blob.length.to_string();
         put(&mut response, "x-ms-blob-content-length", length);
         Ok(response)
     };
     request.call(call).await
-}
-
-fn validators(blob: &Blob) -> Written {
-    Written {
-        etag: blob.etag,
-        last_modified: blob.last_modified,
-        version: None,
-        encryption_scope: None,
-    }
 }
 
 /// The earlier snapshot, from `prevsnapshot` or from a URL. The URL must be that of a snapshot of

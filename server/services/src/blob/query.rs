@@ -283,16 +283,15 @@ fn read_query(bytes: &[u8]) -> Result<Query> {
     if root.name != "QueryRequest" {
         return Err(common::INVALID_XML_DOCUMENT.into());
     }
-    let missing = |name: &str| common::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", name);
     let kind = root
         .child_text("QueryType")
-        .ok_or_else(|| missing("QueryType"))?;
+        .ok_or_else(|| Failure::missing_element("QueryType"))?;
     if !kind.eq_ignore_ascii_case("SQL") {
-        return Err(invalid("QueryType", &kind));
+        return Err(Failure::element("QueryType", kind));
     }
     let expression = root
         .child("Expression")
-        .ok_or_else(|| missing("Expression"))?;
+        .ok_or_else(|| Failure::missing_element("Expression"))?;
     let input = format(&root, "InputSerialization")?;
     let input = input.unwrap_or_else(|| Format::Delimited(Dialect::default()));
     // Without an output format, the result has the input format.
@@ -335,7 +334,7 @@ fn format(root: &Element, name: &str) -> Result<Option<Format>> {
         "parquet" => Ok(Some(Format::Parquet)),
         "arrow" => arrow_fields(configuration("ArrowConfiguration"))
             .map(|fields| Some(Format::Arrow(fields))),
-        other => Err(invalid("Type", other)),
+        other => Err(Failure::element("Type", other)),
     }
 }
 
@@ -356,7 +355,7 @@ fn dialect(configuration: Option<&Element>) -> Result<Dialect> {
         None => false,
         Some(said) if said.eq_ignore_ascii_case("true") || said == "1" => true,
         Some(said) if said.eq_ignore_ascii_case("false") || said == "0" => false,
-        Some(said) => return Err(invalid("HasHeaders", said)),
+        Some(said) => return Err(Failure::element("HasHeaders", said)),
     };
     Ok(Dialect {
         column_separator: text(configuration, "ColumnSeparator").unwrap_or(usual.column_separator),
@@ -370,16 +369,15 @@ fn dialect(configuration: Option<&Element>) -> Result<Dialect> {
 /// The schema of an Arrow answer. Source: Query Blob Contents, "Request body"; the clients'
 /// `ArrowField`.
 fn arrow_fields(configuration: Option<&Element>) -> Result<Vec<ArrowField>> {
-    let missing = |name: &str| common::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", name);
     let schema = configuration.and_then(|element| element.child("Schema"));
-    let schema = schema.ok_or_else(|| missing("Schema"))?;
+    let schema = schema.ok_or_else(|| Failure::missing_element("Schema"))?;
     let fields = schema.children.iter().filter(|child| child.name == "Field");
     let fields: Vec<_> = fields.take(ARROW_FIELDS_MAX + 1).collect();
     if fields.is_empty() {
-        return Err(missing("Field"));
+        return Err(Failure::missing_element("Field"));
     }
     if fields.len() > ARROW_FIELDS_MAX {
-        return Err(invalid("Schema", "more than 1024 fields"));
+        return Err(Failure::element("Schema", "more than 1024 fields"));
     }
     let fields = fields.iter().enumerate().map(|(place, field)| {
         Ok(ArrowField {
@@ -394,11 +392,10 @@ fn arrow_type(field: &Element) -> Result<ArrowType> {
     let kind = field.child_text("Type").unwrap_or_default();
     let number = |name: &'static str, range: RangeInclusive<u8>| {
         let text = field.child_text(name);
-        let text =
-            text.ok_or_else(|| common::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", name))?;
+        let text = text.ok_or_else(|| Failure::missing_element(name))?;
         let number = text.trim().parse().ok();
         let number = number.filter(|number| range.contains(number));
-        number.ok_or_else(|| invalid(name, &text))
+        number.ok_or_else(|| Failure::element(name, text))
     };
     Ok(match kind.trim().to_ascii_lowercase().as_str() {
         "int64" => ArrowType::Int64,
@@ -411,7 +408,7 @@ fn arrow_type(field: &Element) -> Result<ArrowType> {
             let scale = number("Scale", 0..=precision)?;
             ArrowType::Decimal { precision, scale }
         }
-        _ => return Err(invalid("Type", &kind)),
+        _ => return Err(Failure::element("Type", kind)),
     })
 }
 
@@ -425,14 +422,8 @@ fn one_character(name: &'static str, text: &str) -> Result<Option<u8>> {
     match *text.as_bytes() {
         [] => Ok(None),
         [byte] if byte.is_ascii() => Ok(Some(byte)),
-        _ => Err(invalid(name, text)),
+        _ => Err(Failure::element(name, text)),
     }
-}
-
-fn invalid(name: &str, value: &str) -> Failure {
-    common::INVALID_XML_NODE_VALUE
-        .with("XmlNodeName", name)
-        .with("XmlNodeValue", value)
 }
 
 #[cfg(test)]

@@ -59,7 +59,7 @@ pub fn read_tags(root: &Element) -> Result<Tags> {
             let child = tag.child(name).filter(|_| tag.name == "Tag");
             child
                 .map(|child| child.text.clone())
-                .ok_or_else(|| common::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", name))
+                .ok_or_else(|| Failure::missing_element(name))
         };
         Ok((text("Key")?, text("Value")?))
     });

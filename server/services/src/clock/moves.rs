@@ -4,11 +4,12 @@ use crate::clock::system_time;
 use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::{DATE, HeaderValue};
+use lazurite_base::locks::{self, lock};
 use lazurite_base::wall_clock::WallClock;
 use lazurite_engine::{Batch, Db, Error, Keyspace, KeyspaceOptions};
 use lazurite_protocol::date;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, SystemTime};
 use tokio::sync::Notify;
 
@@ -182,10 +183,7 @@ impl Clock {
         if !self.may_be_adjusted.load(Ordering::Relaxed) {
             return now;
         }
-        let adjustment = self
-            .adjustment
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
+        let adjustment = locks::read(&self.adjustment);
         adjustment.apply(self.followed.now())
     }
 
@@ -223,7 +221,7 @@ impl Clock {
 
     /// Moves the clock. Except for a freeze, wakes tasks that wait for a time. Waits for the disk.
     pub fn make(&self, step: Move) -> Result<(), Refused> {
-        let _one_at_a_time = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = lock(&self.moving);
         self.begin_to_adjust();
         if step == Move::Freeze {
             let adjustment = self.freeze();
@@ -231,10 +229,7 @@ impl Clock {
         }
         let next = self.after(step)?;
         self.record(next)?;
-        *self
-            .adjustment
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = next;
+        *locks::write(&self.adjustment) = next;
         self.moves.fetch_add(1, Ordering::Relaxed);
         self.moved.notify_waiters();
         Ok(())
@@ -259,17 +254,11 @@ impl Clock {
         if !self.may_be_adjusted.load(Ordering::Acquire) {
             return Adjustment::default();
         }
-        *self
-            .adjustment
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
+        *locks::read(&self.adjustment)
     }
 
     fn freeze(&self) -> Adjustment {
-        let mut adjustment = self
-            .adjustment
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut adjustment = locks::write(&self.adjustment);
         adjustment.frozen_at = Some(adjustment.apply(self.followed.now()));
         *adjustment
     }

@@ -23,17 +23,17 @@ pub fn change(clock: &Clock, body: &[u8]) -> Result<Value> {
 }
 
 fn read(body: &[u8]) -> Result<Move> {
-    let invalid = |message: String| Failure::new(400, "InvalidInput", message);
-    let document: Value = serde_json::from_slice(body)
-        .map_err(|error| invalid(format!("The body is no JSON document: {error}.")))?;
+    let document: Value = serde_json::from_slice(body).map_err(|error| {
+        Failure::invalid_input(format!("The body is no JSON document: {error}."))
+    })?;
     let fields = document.as_object().filter(|fields| fields.len() == 1);
     let Some((name, value)) = fields.and_then(|fields| fields.iter().next()) else {
-        return Err(invalid(
+        return Err(Failure::invalid_input(
             "The body is a JSON object with one of the fields advance, set, frozen and reset."
                 .to_owned(),
         ));
     };
-    let wrong = |wanted: &str| invalid(format!("{name}: {value} is not {wanted}."));
+    let wrong = |wanted: &str| Failure::invalid_input(format!("{name}: {value} is not {wanted}."));
     match name.as_str() {
         "advance" => {
             let by = match value {
@@ -55,7 +55,7 @@ fn read(body: &[u8]) -> Result<Move> {
         },
         "reset" if *value == Value::Bool(true) => Ok(Move::Reset),
         "reset" => Err(wrong("true")),
-        _ => Err(invalid(format!(
+        _ => Err(Failure::invalid_input(format!(
             "{name}: there is no such field. There are advance, set, frozen and reset."
         ))),
     }
@@ -74,7 +74,7 @@ fn failure(refused: Refused) -> Failure {
         }
         Refused::TooFarAhead => {
             let message = "The clock may be at most 36,500 days ahead of the machine's.";
-            Failure::new(400, "InvalidInput", message)
+            Failure::invalid_input(message)
         }
         Refused::Store(error) => error.into(),
     }

@@ -14,12 +14,12 @@
 use crate::connection::framing::{FramingReader, Marks, RawHead};
 use crate::connection::long_head::LongHead;
 use axum::http::StatusCode;
+use lazurite_base::locks::lock;
 use std::collections::HashMap;
-use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -118,8 +118,7 @@ impl HeaderNames {
     }
 
     fn lock(&self) -> MutexGuard<'_, Notes> {
-        let notes = self.0.notes.lock();
-        notes.unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.notes)
     }
 }
 

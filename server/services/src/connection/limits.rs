@@ -1,10 +1,11 @@
 //! Limits on connections: in all, so that file handles are left for the store, and from one
 //! address, so that one client leaves room for others.
 
+use lazurite_base::locks::lock;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
@@ -81,9 +82,7 @@ impl Connections {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<IpAddr, usize>> {
         // A panic leaves the counts consistent: each is changed in one step.
-        self.by_address
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.by_address)
     }
 }
 

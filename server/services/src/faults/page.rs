@@ -66,8 +66,7 @@ fn show_rule(rule: &Rule) -> Value {
 /// Replaces the rules, the targets or both with those in the body of a PUT. Errors: the body is
 /// malformed; the message names the field, and nothing changes.
 pub fn change(faults: &Faults, accounts: &Accounts, body: &[u8]) -> Result<Value> {
-    let (rules, targets) =
-        read(accounts, body).map_err(|message| Failure::new(400, "InvalidInput", message))?;
+    let (rules, targets) = read(accounts, body).map_err(Failure::invalid_input)?;
     if let Some(rules) = rules {
         faults.set(rules);
     }
@@ -80,13 +79,14 @@ pub fn change(faults: &Faults, accounts: &Accounts, body: &[u8]) -> Result<Value
 /// Adds the rules in the body of a POST after the existing ones. Errors: those of [`change`]; there
 /// would be too many rules.
 pub fn add(faults: &Faults, accounts: &Accounts, body: &[u8]) -> Result<Value> {
-    let invalid = |message: String| Failure::new(400, "InvalidInput", message);
-    let (rules, targets) = read(accounts, body).map_err(invalid)?;
+    let (rules, targets) = read(accounts, body).map_err(Failure::invalid_input)?;
     if targets.is_some() {
-        return Err(invalid("targets: they are replaced by a PUT.".to_owned()));
+        return Err(Failure::invalid_input(
+            "targets: they are replaced by a PUT.",
+        ));
     }
     if !faults.add(rules.unwrap_or_default(), RULES_MAX) {
-        return Err(invalid(format!(
+        return Err(Failure::invalid_input(format!(
             "rules: with these there are more than {RULES_MAX}."
         )));
     }

@@ -2,11 +2,12 @@
 
 use crate::faults::kind::{Fault, Kind};
 use crate::faults::targets::Targets;
+use lazurite_base::locks;
 use lazurite_protocol::accounts::Addressed;
 use lazurite_protocol::request::context::{Context, ServiceKind};
 use percent_encoding::percent_decode_str;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
 /// One rule. A field that is absent matches every request.
 #[derive(Debug)]
@@ -129,7 +130,7 @@ impl Faults {
 
     /// Replaces all targets. Their counts restart at 0.
     pub fn set_targets(&self, targets: Targets) {
-        let mut current = self.targets.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = locks::write(&self.targets);
         self.has_targets
             .store(!targets.is_empty(), Ordering::Relaxed);
         *current = Arc::new(targets);
@@ -144,7 +145,7 @@ impl Faults {
 
     /// The targets, which may be empty.
     pub fn all_targets(&self) -> Arc<Targets> {
-        let targets = self.targets.read().unwrap_or_else(PoisonError::into_inner);
+        let targets = locks::read(&self.targets);
         targets.clone()
     }
 
@@ -175,7 +176,7 @@ impl Faults {
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Vec<Arc<Rule>>) -> T) -> T {
-        let mut current = self.rules.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = locks::write(&self.rules);
         let mut rules = current.to_vec();
         let changed = change(&mut rules);
         self.is_set.store(!rules.is_empty(), Ordering::Relaxed);
@@ -184,7 +185,7 @@ impl Faults {
     }
 
     pub fn rules(&self) -> Arc<Vec<Arc<Rule>>> {
-        let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
+        let rules = locks::read(&self.rules);
         rules.clone()
     }
 

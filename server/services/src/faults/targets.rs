@@ -8,12 +8,13 @@
 
 use crate::faults::HEADER;
 use axum::http::header::{HeaderName, HeaderValue, RETRY_AFTER};
+use lazurite_base::locks::lock;
 use lazurite_protocol::response::error::{Failure, Result};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Maximum number of entries in one generation of a map of [`Usage`]. The previous generation is
@@ -410,11 +411,6 @@ impl Usage {
         let name = name.to_ascii_lowercase();
         self.hasher.hash_one((named, account, name))
     }
-}
-
-/// Locks even after a panic, which leaves no entry of the maps half changed.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Charges the rows that a page of a query examines to their partitions. Source: Performance and

@@ -12,6 +12,7 @@ use crate::services::Services;
 use arc_swap::{ArcSwap, Guard};
 use axum::body::Body;
 use axum::http::Response;
+use lazurite_base::locks::lock;
 use lazurite_blob::{AccountPolicy, ContainerSettings};
 use lazurite_engine::Ticket;
 use lazurite_protocol::date;
@@ -22,7 +23,7 @@ use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_protocol::response::headers::{empty, parse_xml, xml};
 use lazurite_protocol::xml::Writer;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The properties of every service of every account.
 #[derive(Debug)]
@@ -55,7 +56,7 @@ impl Slot {
 
     /// Locks the slot against other changes.
     fn begin_change(&self) -> MutexGuard<'_, ()> {
-        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.changing)
     }
 }
 

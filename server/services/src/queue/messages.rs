@@ -98,7 +98,7 @@ fn read_message(document: &[u8]) -> Result<String> {
         read = Some(text.to_owned());
         Ok(())
     })?;
-    read.ok_or_else(|| common::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", "MessageText"))
+    read.ok_or_else(|| Failure::missing_element("MessageText"))
 }
 
 /// A message in a response. Responses to Put and Get have `holder`, those to Get and Peek

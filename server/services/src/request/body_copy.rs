@@ -4,8 +4,9 @@
 //! takes none once the memory of all copies is used up. The memory is counted from the first byte
 //! until the copy is cleared or dropped.
 
+use lazurite_base::locks::lock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The memory budget of all copies.
 #[derive(Debug)]
@@ -86,7 +87,7 @@ impl BodyCopy {
     }
 
     fn copied(&self) -> MutexGuard<'_, Copied> {
-        self.copied.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.copied)
     }
 
     /// Copies the next bytes of the body, as far as there is room.

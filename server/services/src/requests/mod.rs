@@ -27,9 +27,10 @@ pub use why_refused::WhyRefused;
 use crate::request::body_copy::{BodyCopy, CopyBudget};
 use aside::Aside;
 use axum::http::header::{HeaderMap, HeaderName};
+use lazurite_base::locks::lock;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 /// A request with this header, and the value `ignore`, is not kept: the probes of `lazurite doctor`
@@ -202,7 +203,7 @@ impl Ring {
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.kept)
     }
 
     /// Whether the ring keeps records.

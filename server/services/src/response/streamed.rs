@@ -4,11 +4,11 @@ use crate::memory::{self, MemoryGrant, PIECE_BYTES};
 use axum::body::Body;
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame};
+use lazurite_base::locks::lock;
 use lazurite_protocol::response::error::Result;
 use std::collections::VecDeque;
-use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use tokio::sync::Semaphore;
 use tokio::task::{JoinError, JoinHandle};
@@ -189,7 +189,7 @@ struct UnsentChunks {
 impl Unsent {
     /// Ready once no chunk is unsent.
     fn poll_none(&self, task: &Context<'_>) -> Poll<()> {
-        let mut chunks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut chunks = lock(&self.0);
         if chunks.count == 0 {
             return Poll::Ready(());
         }
@@ -198,11 +198,11 @@ impl Unsent {
     }
 
     fn add(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).count += 1;
+        lock(&self.0).count += 1;
     }
 
     fn remove(&self) {
-        let mut chunks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut chunks = lock(&self.0);
         chunks.count -= 1;
         if chunks.count == 0
             && let Some(waker) = chunks.waker.take()

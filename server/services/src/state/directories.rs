@@ -12,12 +12,13 @@
 //! [`Directories`] holds the lock.
 
 use crate::state::stores_file::{FILE_BYTES_MAX, StoreNumber, StoresFile, TOP, Unreadable};
+use lazurite_base::locks::lock;
 use lazurite_engine::fs::{Fs, Lock, LockGuard};
 use lazurite_engine::{Error, Result, clear_store, remove_store};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The file with the numbers of a data directory's stores. Systems that ignore case must not take
 /// its name for that of [`FOLDER`].
@@ -244,7 +245,7 @@ impl Directories {
         let locked = self.fs.lock(&path);
         match locked.map_err(|error| Error::io("lock", &path, error))? {
             Lock::Taken(guard) => {
-                *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = Some(guard);
+                *lock(&self.lock) = Some(guard);
                 Ok(())
             }
             Lock::Held(process_id) => Err(Error::Locked {
@@ -255,7 +256,7 @@ impl Directories {
     }
 
     pub fn unlock(&self) {
-        *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *lock(&self.lock) = None;
     }
 
     /// Removes a closed store, perhaps not durably. The next start removes the rest.

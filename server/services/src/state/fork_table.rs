@@ -6,10 +6,11 @@ use crate::state::data_directory::FORK_HANDLES_MAX;
 use crate::state::settings::{ForkSettings, ForkSource};
 use crate::state::store::Store;
 use crate::state::stores_file::StoreNumber;
+use lazurite_base::locks;
 use lazurite_protocol::response::error::{Failure, Result};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
@@ -65,7 +66,7 @@ impl Forks {
 
     /// The store of a fork. Counts as a use of the fork.
     pub(super) fn find(&self, name: &str) -> Option<Arc<Store>> {
-        let forks = self.by_name.read().unwrap_or_else(PoisonError::into_inner);
+        let forks = locks::read(&self.by_name);
         let fork = forks.get(name)?;
         fork.used_at.store(self.milliseconds(), Ordering::Relaxed);
         Some(fork.store.clone())
@@ -74,12 +75,12 @@ impl Forks {
     /// The store of a fork and the source of the fork. Counts as a use.
     pub(super) fn with_source(&self, name: &str) -> Option<(Arc<Store>, ForkSource)> {
         let store = self.find(name)?;
-        let forks = self.by_name.read().unwrap_or_else(PoisonError::into_inner);
+        let forks = locks::read(&self.by_name);
         Some((store, forks.get(name)?.source.clone()))
     }
 
     pub(super) fn check_new(&self, name: &str) -> Result<()> {
-        let forks = self.by_name.read().unwrap_or_else(PoisonError::into_inner);
+        let forks = locks::read(&self.by_name);
         if forks.contains_key(name) {
             let message =
                 format!("There is a fork \"{name}\" already: release it, or choose another name.");
@@ -112,7 +113,7 @@ impl Forks {
             used_at: AtomicU64::new(self.milliseconds()),
         };
         let facts = self.facts(&name, &fork);
-        let mut forks = self.by_name.write().unwrap_or_else(PoisonError::into_inner);
+        let mut forks = locks::write(&self.by_name);
         forks.insert(name, fork);
         facts
     }
@@ -129,18 +130,18 @@ impl Forks {
     }
 
     pub(super) fn take(&self, name: &str) -> Option<Arc<Store>> {
-        let mut forks = self.by_name.write().unwrap_or_else(PoisonError::into_inner);
+        let mut forks = locks::write(&self.by_name);
         forks.remove(name).map(|fork| fork.store)
     }
 
     pub(super) fn take_all(&self) -> Vec<Arc<Store>> {
-        let mut forks = self.by_name.write().unwrap_or_else(PoisonError::into_inner);
+        let mut forks = locks::write(&self.by_name);
         forks.drain().map(|(_, fork)| fork.store).collect()
     }
 
     /// Removes the forks that no request has used for their lifetime. Returns their stores.
     pub(super) fn take_unused(&self) -> Vec<Arc<Store>> {
-        let mut forks = self.by_name.write().unwrap_or_else(PoisonError::into_inner);
+        let mut forks = locks::write(&self.by_name);
         let is_unused = |fork: &mut Fork| {
             let is_used = !Store::is_unused(&mut fork.store);
             if is_used {
@@ -154,7 +155,7 @@ impl Forks {
 
     /// All forks in the order of their names.
     pub(super) fn list(&self) -> Vec<ForkFacts> {
-        let forks = self.by_name.read().unwrap_or_else(PoisonError::into_inner);
+        let forks = locks::read(&self.by_name);
         let facts = forks.iter().map(|(name, fork)| self.facts(name, fork));
         let mut facts: Vec<_> = facts.collect();
         facts.sort_by(|one, other| one.name.cmp(&other.name));

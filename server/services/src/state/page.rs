@@ -33,7 +33,7 @@ pub async fn reset(stores: &Arc<Stores>, body: &[u8]) -> Result<Value> {
         // everything.
         let message =
             "The body names nothing. A reset of everything has no body, or an empty object.";
-        return Err(Failure::new(400, "InvalidInput", message));
+        return Err(Failure::invalid_input(message));
     } else {
         stores.reset().await?;
     }
@@ -128,7 +128,7 @@ impl WantedDiff {
                 .filter(|limit| (1..=LIMIT_MAX).contains(limit))
                 .ok_or_else(|| {
                     let message = format!("limit: {text:?} is no number from 1 to {LIMIT_MAX}.");
-                    Failure::new(400, "InvalidInput", message)
+                    Failure::invalid_input(message)
                 })?,
         };
         Ok(WantedDiff {
@@ -179,15 +179,15 @@ fn texts<const N: usize>(body: &[u8], names: [&str; N]) -> Result<[Option<String
     } else {
         body
     };
-    let invalid = |message: String| Failure::new(400, "InvalidInput", message);
-    let fields: Fields = serde_json::from_slice(body)
-        .map_err(|error| invalid(format!("The body is not what is asked for: {error}.")))?;
+    let fields: Fields = serde_json::from_slice(body).map_err(|error| {
+        Failure::invalid_input(format!("The body is not what is asked for: {error}."))
+    })?;
     let mut texts = [const { None }; N];
     for (field, value) in &fields.0 {
         let index = names.iter().position(|name| name == field);
         let index = index.ok_or_else(|| {
             let known = names.join(", ");
-            invalid(format!(
+            Failure::invalid_input(format!(
                 "{field}: there is no such field. There are: {known}."
             ))
         })?;
@@ -195,7 +195,7 @@ fn texts<const N: usize>(body: &[u8], names: [&str; N]) -> Result<[Option<String
             Value::Null => None,
             Value::String(text) => Some(text.clone()),
             value => {
-                return Err(invalid(format!(
+                return Err(Failure::invalid_input(format!(
                     "{field}: {value} is neither a text nor null."
                 )));
             }

@@ -39,7 +39,7 @@ impl WantedReset {
                 .into_iter()
                 .find(|service| service.label() == label);
             found.ok_or_else(|| {
-                invalid(format!(
+                Failure::invalid_input(format!(
                     "service: {label:?} is none of blob, queue and table."
                 ))
             })
@@ -55,22 +55,18 @@ impl WantedReset {
             return Ok((service, None));
         };
         if let Some((_, other, _)) = named.next() {
-            return Err(invalid(format!(
+            return Err(Failure::invalid_input(format!(
                 "{field} and {other} contradict each other: a reset is of one of them, or of a whole service."
             )));
         }
         if let Some(service) = service.filter(|service| *service != owner) {
-            return Err(invalid(format!(
+            return Err(Failure::invalid_input(format!(
                 "service and {field} contradict each other: the {} service has no {field}s.",
                 service.label()
             )));
         }
         Ok((Some(owner), name.clone()))
     }
-}
-
-fn invalid(message: String) -> Failure {
-    Failure::new(400, "InvalidInput", message)
 }
 
 impl Stores {
@@ -104,7 +100,7 @@ impl Stores {
             (Some(name), _) => name,
             (None, [only]) => only,
             (None, _) => {
-                return Err(invalid(format!(
+                return Err(Failure::invalid_input(format!(
                     "account: name one of {}.",
                     names.join(", ")
                 )));

@@ -15,12 +15,13 @@ use crate::state::place::{DIRECTORY, Place};
 use crate::state::settings::Settings;
 use crate::state::store::{Shared, Store};
 use crate::state::stores_file::StoreNumber;
+use lazurite_base::locks::lock;
 use lazurite_engine::{Background, Config, Db, Environment, remove_store};
 use lazurite_protocol::request::context::Replication;
 use lazurite_protocol::response::error::Result;
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 use tokio::task::JoinHandle;
 
@@ -347,8 +348,4 @@ impl EndingCopy {
     fn has_ended(&self) -> bool {
         self.store.as_ref().is_none_or(Ending::has_come)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -14,13 +14,14 @@ use crate::state::stores_file::StoreNumber;
 use crate::state::writes::Writes;
 use crate::{blob, queue, table};
 use lazurite_advisor::Advisor;
+use lazurite_base::locks::lock;
 use lazurite_blob::{AccountPolicy, BlobService};
 use lazurite_engine::Db;
 use lazurite_protocol::request::context::{RequestIds, RequestOrigin};
 use lazurite_protocol::response::error::{Failure, Result};
 use std::result;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// The parts of a process that requests to all stores share.
@@ -210,9 +211,7 @@ impl Store {
     }
 
     fn housekeeping_slot(&self) -> std::sync::MutexGuard<'_, Option<Housekeeping>> {
-        self.housekeeping
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.housekeeping)
     }
 }
 

@@ -9,11 +9,12 @@ use crate::state::settings::Settings;
 use crate::state::store::{Shared, Store};
 use crate::state::stores_file::StoresFile;
 use arc_swap::{ArcSwap, Guard};
+use lazurite_base::locks::lock;
 use lazurite_protocol::accounts::Accounts;
 use lazurite_protocol::response::error;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, JoinSet};
@@ -144,7 +145,7 @@ impl Stores {
     pub fn start_housekeeping(self: &Arc<Stores>) {
         let _ = self.runtime.set(Handle::current());
         self.start_housekeeping_of(&self.current());
-        let mut reaper = self.reaper.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reaper = lock(&self.reaper);
         *reaper = Some(tokio::spawn(self.clone().end_unused_forks()));
         if let Some(secondary) = self.secondary.get() {
             let stores = Arc::downgrade(self);
@@ -194,11 +195,7 @@ impl Stores {
     pub async fn close_others(&self) {
         let _no_operation = self.file.lock().await;
         self.is_closing.store(true, Ordering::Relaxed);
-        let reaper = self
-            .reaper
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let reaper = lock(&self.reaper).take();
         if let Some(reaper) = reaper {
             reaper.abort();
         }
@@ -219,7 +216,7 @@ impl Stores {
     }
 
     fn removals(&self) -> std::sync::MutexGuard<'_, JoinSet<()>> {
-        self.removals.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.removals)
     }
 }
 

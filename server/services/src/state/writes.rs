@@ -5,10 +5,11 @@
 //! Next the reset waits until the writes under way have ended, for at most a second. A write that
 //! lasts longer is refused at its end: the data that it wrote is gone.
 
+use lazurite_base::locks::{self, lock};
 use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_protocol::service_kind::ServiceKind;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Mutex, RwLock};
 use std::time::{Duration, Instant};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -122,8 +123,7 @@ impl Write<'_> {
         if self.writes.overtaken.load(Ordering::SeqCst) == self.overtaken {
             return Ok(());
         }
-        let overtaking = self.writes.overtaking.lock();
-        let overtaking = overtaking.unwrap_or_else(PoisonError::into_inner);
+        let overtaking = lock(&self.writes.overtaking);
         let later = overtaking.get(self.overtaken as usize..);
         let covers = |scope: &Hashes| self.target.is_none_or(|target| scope.may_cover(target));
         if later.unwrap_or_default().iter().any(covers) {
@@ -173,10 +173,7 @@ impl Writes {
             target: hashes,
         };
         if self.is_resetting.load(Ordering::SeqCst) {
-            let scope = self
-                .resetting
-                .read()
-                .unwrap_or_else(PoisonError::into_inner);
+            let scope = locks::read(&self.resetting);
             let covers = |scope: Hashes| hashes.is_none_or(|target| scope.may_cover(target));
             if scope.is_some_and(covers) {
                 return Err(being_reset());
@@ -190,10 +187,7 @@ impl Writes {
     pub fn while_resetting<T>(&self, scope: &Scope, delete: impl FnOnce() -> T) -> T {
         let name = scope.name.as_deref().unwrap_or_default();
         let hashes = Hashes::new(&scope.account, scope.service, name);
-        *self
-            .resetting
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = Some(hashes);
+        *locks::write(&self.resetting) = Some(hashes);
         self.is_resetting.store(true, Ordering::SeqCst);
         let _announced = Announced(self);
         let slots = match &scope.name {
@@ -206,8 +200,7 @@ impl Writes {
             std::thread::sleep(WAIT_STEP);
         }
         if is_busy() {
-            let overtaking = self.overtaking.lock();
-            let mut overtaking = overtaking.unwrap_or_else(PoisonError::into_inner);
+            let mut overtaking = lock(&self.overtaking);
             overtaking.push(hashes);
             self.overtaken.fetch_add(1, Ordering::SeqCst);
         }
@@ -221,11 +214,7 @@ struct Announced<'a>(&'a Writes);
 impl Drop for Announced<'_> {
     fn drop(&mut self) {
         self.0.is_resetting.store(false, Ordering::SeqCst);
-        *self
-            .0
-            .resetting
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = None;
+        *locks::write(&self.0.resetting) = None;
     }
 }
 

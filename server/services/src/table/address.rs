@@ -144,7 +144,7 @@ fn quoted(text: &str) -> Option<(String, &str)> {
 }
 
 fn syntax_error() -> Failure {
-    Failure::new(400, "InvalidInput", "Bad Request - Error in query syntax.")
+    Failure::invalid_input("Bad Request - Error in query syntax.")
 }
 
 #[cfg(test)]

@@ -133,7 +133,7 @@ fn read_and_apply(
 ) -> Result<Outcome> {
     let batch = multipart::read(media_type, &document).map_err(|error| {
         let message = format!("The batch cannot be read: {error}.");
-        Failure::new(400, "InvalidInput", message)
+        Failure::invalid_input(message)
     })?;
     match batch {
         Batch::Query(query) => Ok(Outcome::Query(Box::new(request), query)),

@@ -216,7 +216,7 @@ pub fn unknown_path(request: &Request) -> Failure {
     if request.has_predicate {
         let resource = format!("{}.{}", request.account(), request.table);
         let message = "The number of keys specified in the URI does not match number of key properties for the resource";
-        return Failure::new(400, "InvalidInput", format!("{message} '{resource}'."));
+        return Failure::invalid_input(format!("{message} '{resource}'."));
     }
     Failure::new(
         501,
@@ -290,9 +290,7 @@ pub fn addressed(keys: EntityKeys, body: EntityBody) -> Result<Entity> {
         .is_some_and(|key| key != keys.partition_key)
         || body.row_key.is_some_and(|key| key != keys.row_key);
     if contradicts {
-        Err(Failure::new(
-            400,
-            "InvalidInput",
+        Err(Failure::invalid_input(
             "The keys in the body are not those of the address.",
         ))
     } else {

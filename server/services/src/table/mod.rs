@@ -85,5 +85,5 @@ pub fn handle(
 
 fn surplus_body(_: u64) -> Failure {
     let message = "The request has a body, which this operation does not take.";
-    Failure::new(400, "InvalidInput", message)
+    Failure::invalid_input(message)
 }

@@ -19,7 +19,7 @@ use lazurite_protocol::properties::LogClass;
 use lazurite_protocol::request::context::{Context, text_of};
 use lazurite_protocol::request::inputs::{Inputs, headers, parameters, union};
 use lazurite_protocol::request::permissions::{Letters::All, RequiredPermissions};
-use lazurite_protocol::response::error::{Failure, Result, common};
+use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_table::{IfMatch, Write, check_table_name};
 use std::sync::LazyLock;
 
@@ -361,7 +361,7 @@ fn refusal(unmatched: Unmatched, asked: &Asked) -> Failure {
             "The requested method is not allowed on the specified resource.",
         ),
         // Only Delete Entity gets here: the other writes have a row without the header.
-        Unmatched::Condition => common::MISSING_REQUIRED_HEADER.with("HeaderName", "If-Match"),
+        Unmatched::Condition => Failure::missing_header("If-Match"),
     }
 }
 
@@ -376,7 +376,7 @@ fn conditional_write(asked: &Asked) -> Result<Option<Write>> {
         };
         let message =
             format!("If-None-Match HTTP header cannot be specified for {verb} operations.");
-        return Err(Failure::new(400, "InvalidInput", message));
+        return Err(Failure::invalid_input(message));
     }
     let if_match = (asked.header)("if-match");
     let if_match = if_match.map(|text| IfMatch::parse(&text)).transpose()?;

@@ -30,11 +30,7 @@ pub fn read(token: &str) -> Result<String> {
         .and_then(|bytes| String::from_utf8(bytes).ok())
         .filter(|_| fits);
     key.ok_or_else(|| {
-        Failure::new(
-            400,
-            "InvalidInput",
-            "The continuation token is not one that this service gave.",
-        )
+        Failure::invalid_input("The continuation token is not one that this service gave.")
     })
 }
 

@@ -61,6 +61,11 @@ impl Failure {
         )
     }
 
+    /// `400 InvalidInput`.
+    pub fn invalid_input(message: impl Into<Cow<'static, str>>) -> Failure {
+        Failure::new(400, "InvalidInput", message)
+    }
+
     /// `503 ServerBusy`, with a Retry-After of one second.
     pub fn busy(message: impl Into<Cow<'static, str>>) -> Failure {
         Failure::new(503, "ServerBusy", message)

@@ -26,6 +26,23 @@ impl Failure {
             .with("HeaderValue", value)
     }
 
+    /// The failure for a required header that is absent.
+    pub fn missing_header(name: &str) -> Failure {
+        common::MISSING_REQUIRED_HEADER.with("HeaderName", name)
+    }
+
+    /// The failure for an element of a document with an invalid value.
+    pub fn element(name: &str, value: impl Into<String>) -> Failure {
+        common::INVALID_XML_NODE_VALUE
+            .with("XmlNodeName", name)
+            .with("XmlNodeValue", value)
+    }
+
+    /// The failure for a required element of a document that is absent or empty.
+    pub fn missing_element(name: &str) -> Failure {
+        common::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", name)
+    }
+
     /// The failure for a query parameter with an invalid value.
     pub fn parameter(name: &str, value: impl Into<String>, reason: impl Into<String>) -> Failure {
         common::INVALID_QUERY_PARAMETER_VALUE

@@ -56,7 +56,7 @@ pub async fn set_access_control(request: Request) -> Result<Response<Body>> {
     };
     if change.is_none() && owner.is_none() && group.is_none() {
         let names = "x-ms-owner, x-ms-group, x-ms-permissions or x-ms-acl";
-        return Err(common::MISSING_REQUIRED_HEADER.with("HeaderName", names));
+        return Err(Failure::missing_header(names));
     }
     let conditions = request.conditions()?;
     let call = move |blobs: &BlobService, r: &Request| {

@@ -5,7 +5,7 @@ use crate::blob::lake::inputs::{continuation, max_results, properties};
 use crate::blob::lake::list::json;
 use crate::blob::lease::put_lease;
 use crate::blob::request::Request;
-use crate::blob::validators::with_validators;
+use crate::blob::validators::with_etag;
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{BlobService, ListContainers};
@@ -55,7 +55,7 @@ pub async fn create_file_system(request: Request) -> Result<Response<Body>> {
 pub async fn get_file_system_properties(request: Request) -> Result<Response<Body>> {
     let now = request.now();
     let container = container::read(request).await?;
-    let mut response = with_validators(empty(200), &container::validators(&container));
+    let mut response = with_etag(empty(200), container.etag, container.last_modified);
     let properties = write(&container.metadata);
     if !properties.is_empty() {
         put(&mut response, PROPERTIES, properties);

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{AfterWrite, Guid, LeaseDuration, LeaseSteps as Steps};
 use lazurite_protocol::request::context::Context;
-use lazurite_protocol::response::error::{Failure, Result, common};
+use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_protocol::response::headers::{put, put_static};
 
 const ACTION: &str = "x-ms-lease-action";
@@ -26,7 +26,7 @@ impl LeaseSteps {
         let Some(action) = context.header(ACTION) else {
             let of_action = ["x-ms-lease-duration", "x-ms-proposed-lease-id"];
             if of_action.iter().any(|name| context.header(name).is_some()) {
-                return Err(common::MISSING_REQUIRED_HEADER.with("HeaderName", ACTION));
+                return Err(Failure::missing_header(ACTION));
             }
             return Ok(LeaseSteps {
                 steps: Steps::NONE,

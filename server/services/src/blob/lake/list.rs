@@ -1,10 +1,9 @@
 //! The listing of paths, as JSON. Source: Path - List, "Response body".
 
-use crate::blob::container;
 use crate::blob::encryption::ACCOUNT_KEY;
 use crate::blob::lake::inputs::{continuation, max_results};
 use crate::blob::request::Request;
-use crate::blob::validators::with_validators;
+use crate::blob::validators::with_etag;
 use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::CONTENT_TYPE;
@@ -80,10 +79,7 @@ pub async fn list_paths(request: Request) -> Result<Response<Body>> {
         };
         let document = serde_json::to_string(&paths).unwrap_or_default();
         let response = json(document, page.next_marker);
-        Ok(with_validators(
-            response,
-            &container::validators(&container),
-        ))
+        Ok(with_etag(response, container.etag, container.last_modified))
     };
     request.call(call).await
 }

@@ -348,7 +348,7 @@ pub fn operation(context: &Context, container: &str, path: &str) -> Result<&'sta
     };
     check_resource(&asked)?;
     if context.headers.get(RENAME_SOURCE).is_some() && !renames(&asked) {
-        return Err(common::MISSING_REQUIRED_HEADER.with("HeaderName", RENAME_SOURCE));
+        return Err(Failure::missing_header(RENAME_SOURCE));
     }
     if container.is_empty() {
         asked.resource = Resource::Service;

@@ -8,7 +8,7 @@ use crate::blob::lake::inputs::{flag, path_headers, properties};
 use crate::blob::lake::path_headers::{put_path_headers, resource_type};
 use crate::blob::read;
 use crate::blob::request::Request;
-use crate::blob::validators::with_validators;
+use crate::blob::validators::{with_etag, with_validators};
 use crate::blob::write::refuse_overwrite;
 use axum::body::Body;
 use axum::http::Response;
@@ -18,7 +18,7 @@ use lazurite_blob::{
     Written,
 };
 use lazurite_protocol::request::context::Context;
-use lazurite_protocol::response::error::{Failure, Result, common};
+use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_protocol::response::headers::{REQUEST_SERVER_ENCRYPTED, empty, put, put_static};
 
 const EXISTING_TYPE: HeaderName = HeaderName::from_static("x-ms-existing-resource-type");
@@ -88,7 +88,7 @@ fn new_lease(context: &Context) -> Result<Option<(Guid, LeaseDuration)>> {
     let proposed = "x-ms-proposed-lease-id";
     let Some(id) = optional_id(context, proposed)? else {
         return match context.header(name) {
-            Some(_) => Err(common::MISSING_REQUIRED_HEADER.with("HeaderName", proposed)),
+            Some(_) => Err(Failure::missing_header(proposed)),
             None => Ok(None),
         };
     };
@@ -148,7 +148,7 @@ pub async fn get_access_control(request: Request) -> Result<Response<Body>> {
     if blob.access.is_none() {
         return Err(Error::NotHierarchical.into());
     }
-    let mut response = with_validators(empty(200), &validators(&blob));
+    let mut response = with_etag(empty(200), blob.etag, blob.last_modified);
     put_path_headers(&mut response, &blob);
     for name in ["x-ms-properties", "x-ms-encryption-context"] {
         response.headers_mut().remove(name);
@@ -169,7 +169,7 @@ pub async fn check_access(request: Request) -> Result<Response<Body>> {
     if user.is_some_and(|user| !access.allows(user, wanted)) {
         return Err(Error::AuthorizationPermissionMismatch.into());
     }
-    let mut response = with_validators(empty(200), &validators(&blob));
+    let mut response = with_etag(empty(200), blob.etag, blob.last_modified);
     put(&mut response, "x-ms-resource-type", resource_type(&blob));
     Ok(response)
 }
@@ -177,15 +177,6 @@ pub async fn check_access(request: Request) -> Result<Response<Body>> {
 fn properties_of(request: &Request) -> Result<Blob> {
     let conditions = request.conditions()?;
     request.read(|blobs, r| blobs.get_blob_properties(&r.address(), &conditions))
-}
-
-fn validators(blob: &Blob) -> Written {
-    Written {
-        etag: blob.etag,
-        last_modified: blob.last_modified,
-        version: None,
-        encryption_scope: None,
-    }
 }
 
 /// Replaces the metadata if the request has some, and those of the headers that it has. Source:

@@ -203,11 +203,8 @@ impl Comparison<'_> {
         record: &Record,
     ) -> Result<Option<Vec<u8>>> {
         let address = BlobAddress {
-            account: self.account,
-            container,
-            blob: &record.name,
             state: record.state,
-            caller: None,
+            ..BlobAddress::current(self.account, container, &record.name)
         };
         let download = services
             .blobs
