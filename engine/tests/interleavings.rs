@@ -687,10 +687,10 @@ fn misuse_is_refused_and_never_waits() {
 }
 
 fn main() {
-    // Shuttle ends threads by unwinding stacks of its own. Under Wine, MinGW's unwinder finds no
-    // handler on them and ends the program.
+    // Under Wine, a program of MinGW ends at the first thread that shuttle ends by unwinding a stack of
+    // its own. Whether Wine or MinGW is the reason is not known.
     if cfg!(all(windows, target_env = "gnu")) {
-        println!("not run: programs of MinGW cannot unwind shuttle's stacks");
+        println!("not run: under Wine, a program of MinGW aborts when shuttle unwinds a stack");
         return;
     }
     let orders = 1_500;

@@ -27,10 +27,10 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
 fn main() {
-    // Loom ends threads by unwinding stacks of its own. Under Wine, MinGW's unwinder finds no
-    // handler on them and ends the program.
+    // Under Wine, a program of MinGW ends at the first thread that loom ends by unwinding a stack of
+    // its own. Whether Wine or MinGW is the reason is not known.
     if cfg!(all(windows, target_env = "gnu")) {
-        println!("not run: programs of MinGW cannot unwind loom's stacks");
+        println!("not run: under Wine, a program of MinGW aborts when loom unwinds a stack");
         return;
     }
     loom::model(|| {
