@@ -98,7 +98,6 @@ mod fs {
 
     pub mod directory {
         use crate::{Error, Result};
-        use std::ops::Range;
         use std::sync::Arc;
         use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -113,9 +112,6 @@ mod fs {
         }
 
         impl OpenFile {
-            /// Does nothing: a sync writes everything.
-            pub fn write_out(&self, _: Range<u64>, _: Range<u64>) {}
-
             pub fn sync(&self) -> Result<()> {
                 let written = self.written.load(Ordering::SeqCst);
                 shuttle::thread::yield_now();

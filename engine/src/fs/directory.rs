@@ -5,7 +5,6 @@ use crate::fs::name::FileName;
 use crate::fs::{File, Fs, Lock, LockGuard, LogWrites, OpenDirectory, Space};
 use crate::{Durability, Error, Result};
 use std::io;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
@@ -333,13 +332,6 @@ impl OpenFile {
     pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
         let written = self.file.write_at(bytes, offset);
         written.map_err(|error| Error::io("write", &self.path, error))
-    }
-
-    /// See [`File::write_out`].
-    pub(crate) fn write_out(&self, begun: Range<u64>, awaited: Range<u64>) {
-        if self.syncs {
-            self.file.write_out(begun, awaited);
-        }
     }
 
     pub(crate) fn sync(&self) -> Result<()> {

@@ -49,8 +49,7 @@ impl Fs for DiskFs {
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         let file = self.patiently(|| writable().truncate(true).open(path))?;
-        let file = DiskFile::new(file, LONG_WRITE_BYTES).with_early_writes(path);
-        Ok(Arc::new(file))
+        Ok(Arc::new(DiskFile::new(file, LONG_WRITE_BYTES)))
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {

@@ -4,12 +4,9 @@
     reason = "with `disk.rs` this is the seam that the rest of the engine goes through"
 )]
 
-use crate::fs::platform::EarlyWrites;
 use crate::fs::{File, patiently, platform};
 use std::fs;
 use std::io;
-use std::ops::Range;
-use std::path::Path;
 
 /// Bytes of one write. Linux caches a file in folios as long as the writes, and long folios are
 /// seldom free. Measured with 256 MiB on ext4: writes of 64 KiB reach the page cache at 1.7 to
@@ -21,25 +18,11 @@ pub(super) const WRITE_BYTES: usize = 64 << 10;
 pub(super) struct DiskFile {
     pub(super) file: fs::File,
     write_bytes: usize,
-    /// `None` for files that are never written out early.
-    early: Option<EarlyWrites>,
 }
 
 impl DiskFile {
     pub(super) fn new(file: fs::File, write_bytes: usize) -> DiskFile {
-        DiskFile {
-            file,
-            write_bytes,
-            early: None,
-        }
-    }
-
-    /// The same file, at `path`, which can also be written out before a sync.
-    pub(super) fn with_early_writes(self, path: &Path) -> DiskFile {
-        DiskFile {
-            early: Some(EarlyWrites::new(path)),
-            ..self
-        }
+        DiskFile { file, write_bytes }
     }
 }
 
@@ -56,12 +39,6 @@ impl File for DiskFile {
             platform::write_all_at(&self.file, piece, offset)?;
         }
         Ok(())
-    }
-
-    fn write_out(&self, begun: Range<u64>, awaited: Range<u64>) {
-        if let Some(early) = &self.early {
-            early.write_out(begun, awaited);
-        }
     }
 
     fn sync(&self) -> io::Result<()> {

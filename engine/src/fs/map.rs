@@ -1,5 +1,4 @@
-//! Log segments in memory maps. With `platform/windows.rs`, and a call in `platform/linux.rs`, the
-//! only unsafe code of the engine.
+//! Log segments in memory maps. With `platform/windows.rs` the only unsafe code of the engine.
 //!
 //! If the kernel cannot provide a page of a mapping, it sends a signal (SIGBUS), which ends the
 //! process, instead of returning an error. So only segments whose blocks are allocated are mapped,

@@ -38,7 +38,6 @@ pub use testing::{Failure, Fault, FaultFs, HookFs, ManualClock, Operation};
 
 use std::fmt::Debug;
 use std::io;
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -146,12 +145,6 @@ pub trait File: Send + Sync + Debug {
     /// Writes all of `bytes`, extending the file if needed. After an error any part of them may
     /// have been written.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
-    /// Begins to write the bytes `begun` to the disk, so that the next sync has less to write. Then
-    /// waits until the bytes `awaited`, whose writing began earlier, are written or failed. Makes
-    /// nothing durable; the next sync reports failures. Does nothing where the system cannot.
-    fn write_out(&self, begun: Range<u64>, awaited: Range<u64>) {
-        let _ = (begun, awaited);
-    }
     /// Makes the contents and the length durable.
     fn sync(&self) -> io::Result<()>;
     /// The length in bytes.

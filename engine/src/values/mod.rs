@@ -331,10 +331,7 @@ impl ValueLog {
 
     fn list(&self, number: u64, meta: SegmentMeta) -> Result<()> {
         let listed = self.edits.append(vec![Field::AddSegment(number, meta)]);
-        listed.inspect_err(|error| self.health.note(error))?;
-        // Readers open the segment again, without the second handle for writing it out.
-        self.files.remove(&number);
-        Ok(())
+        listed.inspect_err(|error| self.health.note(error))
     }
 }
 

@@ -25,13 +25,6 @@ use std::sync::{Arc, PoisonError};
 /// system lets only one thread at a time write to a file.
 const ACTIVE_MAX: usize = 4;
 
-/// Unit in which bytes are written to the disk before a sync.
-const WRITTEN_OUT_UNIT: u64 = 1 << 20;
-
-/// Bytes of a segment that writers may be ahead of the disk. More: a sync takes longer, and writers
-/// wait longer for a late one. Less: the disk has too little to write at once.
-const AHEAD_BYTES: u64 = 16 << 20;
-
 /// A segment that is not sealed yet: it takes appends, or is full.
 #[derive(Debug)]
 pub(crate) struct Writable {
@@ -49,8 +42,6 @@ pub(crate) struct Writable {
     /// The same number as in `synced`, readable during a sync.
     durable: AtomicU64,
     checksum: AtomicU64,
-    /// Offset before which the bytes are being written to the disk, or are there.
-    written_out: AtomicU64,
     /// Whether a chunk could not be written, so that the segment has a hole.
     has_hole: AtomicBool,
 }
@@ -68,7 +59,6 @@ impl Writable {
             synced: Mutex::new(0),
             durable: AtomicU64::new(0),
             checksum: AtomicU64::new(0),
-            written_out: AtomicU64::new(0),
             has_hole: AtomicBool::new(false),
         }
     }
@@ -81,23 +71,6 @@ impl Writable {
         self.has_hole.store(true, Ordering::Relaxed);
         // The hole must be synced too: the length of the file is about to go into the manifest.
         self.written.fetch_add(1, Ordering::Release);
-    }
-
-    /// Begins to write the whole units before `end` to the disk, and waits until at most
-    /// [`AHEAD_BYTES`] of them are left to write. Otherwise the system gathers hundreds of megabytes
-    /// until a sync, and all writers wait for that sync.
-    fn write_out(&self, end: u64) {
-        let whole = end / WRITTEN_OUT_UNIT * WRITTEN_OUT_UNIT;
-        let begun = self.written_out.fetch_max(whole, Ordering::Relaxed);
-        if begun < whole {
-            let behind = |offset: u64| offset.saturating_sub(AHEAD_BYTES);
-            let awaited = behind(begun)..behind(whole);
-            self.file.write_out(begun..whole, awaited);
-        }
-    }
-
-    fn is_unsynced(&self) -> bool {
-        self.durable.load(Ordering::Acquire) < self.written.load(Ordering::Acquire)
     }
 
     /// The manifest entry of the segment. Call this once it has no writers.
@@ -379,7 +352,6 @@ impl Segments {
                 let bytes = place.filler + place.length;
                 segment.checksum.fetch_add(sum, Ordering::Relaxed);
                 segment.written.fetch_add(bytes, Ordering::Release);
-                segment.write_out(place.offset + place.length);
                 Ok(())
             }
             Err(error) => {
@@ -408,29 +380,15 @@ impl Segments {
 impl Segments {
     /// Whether anything was written that is not durable.
     pub(crate) fn is_unsynced(&self) -> bool {
-        let table = self.table();
-        table.writable().any(|segment| segment.is_unsynced())
+        self.table().writable().any(|segment| {
+            segment.durable.load(Ordering::Acquire) < segment.written.load(Ordering::Acquire)
+        })
     }
 
     /// Makes everything written so far durable. Errors: the failure of the store; a failed sync is
     /// such a failure, and is never retried.
     pub(crate) fn sync(&self) -> Result<()> {
         let writable: Vec<_> = self.table().writable().cloned().collect();
-        let unsynced: Vec<_> = writable
-            .iter()
-            .filter(|segment| segment.is_unsynced())
-            .collect();
-        if unsynced.len() > 1 {
-            // A file system has to write its journal once for several files whose bytes are on the
-            // disk, instead of once for each.
-            let written = |segment: &Writable| 0..segment.end.load(Ordering::Relaxed);
-            for segment in &unsynced {
-                segment.file.write_out(written(segment), 0..0);
-            }
-            for segment in &unsynced {
-                segment.file.write_out(0..0, written(segment));
-            }
-        }
         writable
             .iter()
             .try_for_each(|segment| self.sync_one(segment))

@@ -1,5 +1,4 @@
-//! Linux: blocks allocated ahead, files read without noting the time of the access, bytes written
-//! to the disk before a sync.
+//! Linux: blocks allocated ahead, files read without noting the time of the access.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -8,14 +7,10 @@
 
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use rustix::io::Errno;
-use std::ffi::c_uint;
 use std::fs::{self, OpenOptions};
 use std::io;
-use std::ops::Range;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::path::Path;
 
 /// Opens a file for reading, without updates of its access time. Error: `PermissionDenied` if the
 /// file belongs to another user.
@@ -39,62 +34,6 @@ pub(in crate::fs) fn allocate(file: &fs::File, length: u64) -> io::Result<bool> 
             Ok(false)
         }
         allocated => Ok(allocated.map(|()| true)?),
-    }
-}
-
-/// Writes bytes of a file to the disk before a sync asks for them. This takes a handle of its own:
-/// the system reports bytes that it could not write once to each handle, and the sync has to hear
-/// of them.
-#[derive(Debug)]
-pub(in crate::fs) struct EarlyWrites {
-    path: PathBuf,
-    /// Opened for the first bytes; `None` if that failed.
-    file: OnceLock<Option<fs::File>>,
-}
-
-impl EarlyWrites {
-    pub(in crate::fs) fn new(path: &Path) -> EarlyWrites {
-        EarlyWrites {
-            path: path.to_path_buf(),
-            file: OnceLock::new(),
-        }
-    }
-
-    /// Begins to write the bytes `begun`, then waits for the bytes `awaited`, whose writing began
-    /// earlier. Some sandboxes refuse the call; then the sync writes everything.
-    pub(in crate::fs) fn write_out(&self, begun: Range<u64>, awaited: Range<u64>) {
-        if let Some(file) = self.file.get_or_init(|| open(&self.path).ok()) {
-            sync_range(file, begun, SYNC_FILE_RANGE_WRITE);
-            sync_range(file, awaited, SYNC_FILE_RANGE_WAIT_BEFORE);
-        }
-    }
-}
-
-const SYNC_FILE_RANGE_WAIT_BEFORE: c_uint = 1;
-const SYNC_FILE_RANGE_WRITE: c_uint = 2;
-
-#[allow(unsafe_code, reason = "declares a call that `rustix` lacks")]
-mod calls {
-    use std::ffi::{c_int, c_uint};
-
-    unsafe extern "C" {
-        pub(super) safe fn sync_file_range(
-            file: c_int,
-            offset: i64,
-            bytes: i64,
-            flags: c_uint,
-        ) -> c_int;
-    }
-}
-
-/// Begins or awaits the writing of these bytes. An error makes nothing worse, because the next sync
-/// writes what is left.
-fn sync_range(file: &fs::File, range: Range<u64>, flags: c_uint) {
-    let offset = i64::try_from(range.start);
-    let bytes = i64::try_from(range.end.saturating_sub(range.start));
-    // For the system, 0 bytes mean the whole rest of the file.
-    if let (Ok(offset), Ok(bytes @ 1..)) = (offset, bytes) {
-        calls::sync_file_range(file.as_raw_fd(), offset, bytes, flags);
     }
 }
 

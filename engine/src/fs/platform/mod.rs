@@ -27,11 +27,11 @@ mod windows;
 #[cfg(target_os = "linux")]
 pub(crate) use linux::lower_priority;
 #[cfg(target_os = "linux")]
-pub(super) use linux::{EarlyWrites, allocate, open};
+pub(super) use linux::{allocate, open};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use portable::lower_priority;
 #[cfg(not(target_os = "linux"))]
-pub(super) use portable::{EarlyWrites, lengthen, open};
+pub(super) use portable::{lengthen, open};
 #[cfg(unix)]
 pub use unix::sync;
 #[cfg(unix)]

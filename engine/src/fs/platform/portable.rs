@@ -7,7 +7,6 @@
 
 use std::fs::{self, OpenOptions};
 use std::io;
-use std::ops::Range;
 use std::path::Path;
 
 /// Opens for reading and writing: Windows does not sync a file without the right to write, and
@@ -19,18 +18,6 @@ pub(in crate::fs) fn open(path: &Path) -> io::Result<fs::File> {
 /// Lengthens the file. Its blocks may be taken when they are written.
 pub(in crate::fs) fn lengthen(file: &fs::File, length: u64) -> io::Result<()> {
     file.set_len(length)
-}
-
-/// Does nothing: a sync writes everything.
-#[derive(Debug)]
-pub(in crate::fs) struct EarlyWrites;
-
-impl EarlyWrites {
-    pub(in crate::fs) fn new(_: &Path) -> EarlyWrites {
-        EarlyWrites
-    }
-
-    pub(in crate::fs) fn write_out(&self, _: Range<u64>, _: Range<u64>) {}
 }
 
 /// Does nothing: the standard library cannot change the priority of a thread.

@@ -23,7 +23,6 @@ pub enum Operation {
     Lock,
     Read,
     Write,
-    WriteOut,
     Sync,
     Length,
     SetLength,

@@ -1,10 +1,9 @@
-//! A file system that calls a hook before each sync, write and write-out, to count, delay or fail them.
+//! A file system that calls a hook before each sync and each write, to count, delay or fail them.
 
 use crate::fs::testing::Operation;
 use crate::fs::{File, Fs, Lock, LogWrites, OpenDirectory, Space};
 use std::fmt;
 use std::io;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -25,8 +24,8 @@ impl fmt::Debug for HookFs {
 }
 
 impl HookFs {
-    /// Calls `hook` before each write, write-out or sync of a file, and before each sync of a
-    /// directory. An error of `hook` fails the call.
+    /// Calls `hook` before each write or sync of a file, and before each sync of a directory. An
+    /// error of `hook` fails the call.
     pub fn new(
         inner: impl Fs + 'static,
         hook: impl Fn(Operation, &Path) -> io::Result<()> + Send + Sync + 'static,
@@ -158,12 +157,6 @@ impl File for HookFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         (self.hook)(Operation::Write, &self.path)?;
         self.file.write_at(bytes, offset)
-    }
-
-    fn write_out(&self, begun: Range<u64>, awaited: Range<u64>) {
-        if (self.hook)(Operation::WriteOut, &self.path).is_ok() {
-            self.file.write_out(begun, awaited);
-        }
     }
 
     fn sync(&self) -> io::Result<()> {
