@@ -581,4 +581,23 @@ pub(crate) mod tests {
             "{error}"
         );
     }
+
+    #[test]
+    fn a_policy_of_an_instant_that_no_store_writes_is_refused() {
+        let policy = StoredPolicy {
+            id: "p".into(),
+            start: None,
+            expiry: Some(Ticks::LAST.to_system()),
+            permission: None,
+        };
+        let bytes = encode_acl(std::slice::from_ref(&policy));
+        assert_eq!(decode_acl(&bytes).unwrap(), [policy]);
+        let at = bytes.len() - 9;
+        for ticks in [Ticks::LAST.0 + 1, u64::MAX] {
+            let mut damaged = bytes.clone();
+            let stored = ticks.wrapping_sub(FIRST.0).to_le_bytes();
+            damaged[at..at + 8].copy_from_slice(&stored);
+            assert!(decode_acl(&damaged).is_err(), "{ticks}");
+        }
+    }
 }

@@ -514,3 +514,31 @@ fn within(prefix: &[u8], range: &KeyRange) -> KeyRange {
         end: end.or_else(|| KeyRange::prefix(prefix).end),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_partition_with_the_most_rows_is_reported_wherever_it_stands() {
+        for sizes in [[3, 1, 2], [1, 3, 2], [1, 2, 3]] {
+            let mut seen = Vec::new();
+            let mut report = |partition: &str, rows| seen.push((partition.to_owned(), rows));
+            let mut examined = ExaminedRows::new(Some(&mut report));
+            for (partition, size) in ["a", "b", "c"].into_iter().zip(sizes) {
+                for row in 0..size {
+                    // A component ends with 00 01.
+                    let key = format!("{partition}\0\u{1}{row}\0\u{1}");
+                    examined.count(key.as_bytes());
+                }
+            }
+            let (busiest, rows) = examined.finish().unwrap();
+            assert_eq!(rows, 3);
+            assert_eq!(
+                seen.iter().map(|(_, rows)| *rows).collect::<Vec<_>>(),
+                sizes
+            );
+            assert!(seen.contains(&(busiest, 3)));
+        }
+    }
+}

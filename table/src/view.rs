@@ -170,3 +170,34 @@ impl<'f> Matcher<'f> {
         Ok(self.filter.matches(values))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::encode_row;
+
+    #[test]
+    fn a_property_is_found_by_its_exact_name_in_a_row_and_in_an_entity() {
+        let entity = Entity::new(
+            "p",
+            "r",
+            vec![
+                ("Age".to_owned(), Value::Int32(5)),
+                ("age".to_owned(), Value::String("six".to_owned())),
+            ],
+        );
+        let properties = entity.properties.iter();
+        let bytes = encode_row(properties.map(|(name, value)| (&**name, value.into())));
+        let row = Row::decode(&bytes).unwrap();
+        for view in [EntityView::from(&entity), EntityView::new("p", "r", row)] {
+            let property = |name: &str| view.property(name).unwrap().map(|value| value.to_value());
+            assert_eq!(property("Age"), Some(Value::Int32(5)));
+            assert_eq!(property("age"), Some(Value::String("six".to_owned())));
+            assert_eq!(
+                (property("AGE"), property("Ag"), property("")),
+                (None, None, None)
+            );
+            assert_eq!(view.to_entity().unwrap().properties, entity.properties);
+        }
+    }
+}

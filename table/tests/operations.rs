@@ -1070,6 +1070,7 @@ fn page_reads_no_more_partitions_than_it_may() {
             let page = page.unwrap();
             pages.push(page.entities.len());
             next = page.next;
+            assert_eq!(page.is_at_partition_end, next.is_some());
             if next.is_none() {
                 break;
             }

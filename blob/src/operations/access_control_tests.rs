@@ -255,3 +255,27 @@ fn a_directory_that_the_change_closes_is_reported() {
         assert_eq!(store.access("d/a")[2], "rwx------");
     }
 }
+
+#[test]
+fn rights_are_set_only_under_the_conditions_of_the_request() {
+    let store = lake();
+    store.create_at(PathKind::File, "f").unwrap();
+    store.give("f", "me", "user::rwx,group::r--,other::---");
+    let (before, change) = (
+        store.access("f"),
+        entries("user::---,group::---,other::---"),
+    );
+    let other = Conditions {
+        if_match: ETags::parse("0x1"),
+        ..Conditions::default()
+    };
+    let set = |conditions: &Conditions| {
+        let owner = Some("you".to_string());
+        let set = store.set_access_control(&address("f"), owner, None, Some(&change), conditions);
+        set.map(|(_, ticket)| ticket.wait().unwrap())
+    };
+    assert_err!(set(&other), Error::ConditionNotMet);
+    assert_eq!(store.access("f"), before);
+    set(&Conditions::default()).unwrap();
+    assert_ne!(store.access("f"), before);
+}

@@ -482,3 +482,29 @@ fn a_leased_container_is_renamed_with_its_lease_id() {
     let renamed = rename(Some(Guid(7)));
     renamed.unwrap().1.wait().unwrap();
 }
+
+#[test]
+fn a_list_of_containers_has_metadata_only_on_request() {
+    let store = store();
+    let metadata = pairs(&[("a", "1")]);
+    let (service, access) = (store.at(at(0)), PublicAccess::default());
+    let created = service.create_container(ACCOUNT, "named", access, metadata.clone());
+    created.unwrap().1.wait().unwrap();
+    for is_wanted in [false, true] {
+        let request = ListContainers {
+            prefix: "named".to_string(),
+            metadata: is_wanted,
+            ..ListContainers::default()
+        };
+        let page = service.list_containers(ACCOUNT, &request).unwrap();
+        let found = &page.containers[0].1.metadata;
+        assert_eq!(
+            *found,
+            if is_wanted {
+                metadata.clone()
+            } else {
+                Metadata::new()
+            }
+        );
+    }
+}

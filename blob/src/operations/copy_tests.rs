@@ -644,3 +644,27 @@ fn racing_copies_snapshots_and_deletions_leave_nothing_behind() {
         assert_eq!(store.rows(keyspace), 0, "{keyspace:?}");
     }
 }
+
+/// Source: Copy Blob, "Request headers", `x-ms-seal-blob`.
+#[test]
+fn a_copy_of_an_append_blob_is_sealed_as_its_request_says() {
+    let store = store();
+    store.put_append_blob("log");
+    store.append("log", b"first").unwrap();
+    let copy = |source: &str, destination: &str, seal| {
+        let request = CopyBlob {
+            seal,
+            ..CopyBlob::default()
+        };
+        let copied = store.copy_with(address(source), address(destination), request);
+        copied.unwrap();
+        let blob = store.properties(destination).unwrap();
+        assert_eq!(blob.committed_block_count(), Some(1));
+        blob.is_sealed()
+    };
+    assert!(!copy("log", "same", None) && !copy("log", "open", Some(false)));
+    assert!(copy("log", "sealed", Some(true)));
+    assert!(copy("sealed", "sealed2", None) && !copy("sealed", "open2", Some(false)));
+    assert_err!(store.append("sealed", b"+"), Error::BlobIsSealed);
+    store.append("open2", b"+").unwrap();
+}

@@ -305,4 +305,14 @@ mod tests {
             "docs/advisor.md should contain:\n{rules}"
         );
     }
+
+    #[test]
+    fn numbers_in_headers_are_whole_or_nothing() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [("a", "17"), ("b", "-1"), ("c", "many"), ("d", "")] {
+            headers.insert(name, value.parse().unwrap());
+        }
+        let numbers = ["a", "b", "c", "d", "e"].map(|name| number(&headers, name));
+        assert_eq!(numbers, [17, 0, 0, 0, 0]);
+    }
 }

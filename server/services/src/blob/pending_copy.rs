@@ -194,4 +194,18 @@ mod tests {
         assert!(aborted.await.is_err());
         assert_eq!(attempts.load(Ordering::SeqCst), 4);
     }
+
+    #[tokio::test]
+    async fn a_store_that_is_closed_is_not_asked_again() {
+        let attempts = Arc::new(AtomicUsize::new(0));
+        let closed = retried(|| {
+            let attempts = attempts.clone();
+            move || {
+                attempts.fetch_add(1, Ordering::SeqCst);
+                Err::<(), _>(StoreError::Closed.into())
+            }
+        });
+        assert!(closed.await.is_err());
+        assert_eq!(attempts.load(Ordering::SeqCst), 1);
+    }
 }

@@ -459,4 +459,28 @@ mod tests {
         let more = tokio::time::timeout(Duration::from_secs(600), tap.read_buf(&mut request)).await;
         assert!(more.is_err());
     }
+
+    #[test]
+    fn only_the_librarys_own_refusal_of_a_head_is_recognised() {
+        let status = |answer: &str| refused_by_library(answer.as_bytes()).map(|code| code.as_u16());
+        let short = "\r\ncontent-length: 0\r\ndate: Fri, 01 Mar 2024 12:34:56 GMT\r\n\r\n";
+        for code in [400, 414, 431] {
+            assert_eq!(
+                status(&format!("HTTP/1.1 {code} Reason{short}")),
+                Some(code)
+            );
+        }
+        let long = "x".repeat(LIBRARY_ANSWER_BYTES_MAX);
+        for other in [
+            format!("HTTP/1.1 200 OK{short}"),
+            format!("HTTP/1.1 500 Reason{short}"),
+            format!("HTTP/1.0 400 Reason{short}"),
+            format!("HTTP/1.1 400 Reason{short}body"),
+            format!("HTTP/1.1 400 {long}{short}"),
+            format!("HTTP/1.1 400 Reason{}", short.replace(": 0", ": 5")),
+            "HTTP/1.1 4".to_owned(),
+        ] {
+            assert_eq!(status(&other), None, "{other}");
+        }
+    }
 }

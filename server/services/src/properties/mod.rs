@@ -332,4 +332,13 @@ mod tests {
         slot.set(version.clone());
         assert_eq!(**slot.get(), version);
     }
+
+    #[test]
+    fn only_the_secondary_serves_statistics() {
+        let mut context = request(ServiceKind::Blob, "GET", "/?comp=stats", "myaccount", &[]);
+        let refused = check_secondary(&context).unwrap_err();
+        assert_eq!(refused.code, "InvalidQueryParameterValue");
+        context.secondary = true;
+        assert!(check_secondary(&context).is_ok());
+    }
 }

@@ -166,4 +166,17 @@ mod tests {
         drop(copies);
         assert_eq!(budget.bytes(), 0);
     }
+
+    #[test]
+    fn copies_may_take_all_of_their_memory() {
+        let budget = Arc::new(CopyBudget::new(60, 100));
+        let copies: Vec<_> = (0..2).map(|_| BodyCopy::new(&budget)).collect();
+        copies[0].take(&[7; 60]);
+        copies[1].take(&[7; 40]);
+        assert_eq!(budget.bytes(), 100);
+        copies[1].take(&[7; 1]);
+        let lengths: Vec<_> = copies.iter().map(|copy| copy.get().bytes.len()).collect();
+        assert_eq!(lengths[0], 60);
+        assert!(budget.bytes() <= 100 && budget.bytes() == lengths.iter().sum::<usize>());
+    }
 }
