@@ -27,6 +27,7 @@ mod private_files;
 mod program;
 mod seed;
 mod start;
+mod stop;
 mod tls;
 
 pub use embedded::{Error, Lazurite, Store};

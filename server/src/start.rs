@@ -19,6 +19,7 @@ use crate::program::Program;
 use crate::requests::Ring;
 use crate::seed::Flag;
 use crate::state::{self, DataDirectory, ForkSettings, Shared, Stores};
+use crate::stop::{Control, Signals, no_threads};
 use crate::tls::Tls;
 use crate::{
     adoption, data_directory, leases, limits, log, platform, port_holder, private_files, seed,
@@ -35,6 +36,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
@@ -46,9 +48,6 @@ const BLOCKING_THREADS_MAX: usize = 64;
 /// them. While one thread waits for a page of a file, the spare thread keeps the processor busy.
 /// Each further spare thread costs thread switches.
 const THREADS_SPARE: usize = 1;
-
-/// Interval at which lease holders are looked for when the server would otherwise stop.
-const LEASE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Maximum time for the connection threads to end once their requests had their time.
 const THREADS_END_MAX: Duration = Duration::from_secs(1);
@@ -72,22 +71,11 @@ pub fn run(mut cli: Cli, program: &Program) -> Result<(), String> {
     let cli = &cli;
     let accounts = cli.accounts()?;
     let tls = Tls::new(cli, &accounts)?;
-    let cannot_start = |error| format!("cannot start its threads: {error}");
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .max_blocking_threads(BLOCKING_THREADS_MAX)
-        .build()
-        .map_err(cannot_start)?;
+    let runtime = runtime()?;
     let log = log::start(cli)?;
-    let out = Output::stdout().map_err(cannot_start)?;
-    let writer = out.writer();
-    let served = runtime.block_on(serve_until_stopped(
-        cli,
-        accounts,
-        tls,
-        &writer,
-        Host::Program(program),
-    ));
+    let out = Output::stdout().map_err(no_threads)?;
+    let host = Host::Program(program);
+    let served = runtime.block_on(serve_until_stopped(cli, accounts, tls, &out.writer(), host));
     // Writes the last lines, or gives up if the pipe stays full.
     out.close();
     log.close();
@@ -129,18 +117,21 @@ pub fn run_embedded(cli: &Cli, guest: Guest) -> Result<(), String> {
     }
     let accounts = cli.accounts()?;
     let tls = Tls::new(cli, &accounts)?;
-    let cannot_start = |error| format!("cannot start its threads: {error}");
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .max_blocking_threads(BLOCKING_THREADS_MAX)
-        .build()
-        .map_err(cannot_start)?;
-    let out = Output::start("nothing", std::io::sink()).map_err(cannot_start)?;
+    let runtime = runtime()?;
+    let out = Output::start("nothing", std::io::sink()).map_err(no_threads)?;
     let host = Host::Process(guest);
     let served = runtime.block_on(serve_until_stopped(cli, accounts, tls, &out.writer(), host));
     out.close();
     runtime.shutdown_background();
     served
+}
+
+/// The runtime of the thread that starts the server and stops it.
+fn runtime() -> Result<Runtime, String> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let builder = builder.enable_all();
+    let builder = builder.max_blocking_threads(BLOCKING_THREADS_MAX);
+    builder.build().map_err(no_threads)
 }
 
 /// What runs the server: the program `lazurite`, or another program.
@@ -217,7 +208,7 @@ async fn serve_until_stopped(
     app.stores.start_housekeeping();
     let serving = Serving::start(cli, &app, &console, tls.as_ref(), threads, listeners);
     let reload = || reload(cli, app.stores.accounts(), &addresses, tls.as_ref());
-    wait_for_stop(cli, control, reload).await;
+    control.wait_for_stop(&cli.location, reload).await;
     announce::remove_port_file(cli, &addresses);
     app.stores.stop_sweeping();
     announce::closing(&services, "service is closing...", out);
@@ -337,8 +328,7 @@ fn connection_threads() -> Result<Arc<ConnectionThreads>, String> {
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
     let threads = processors + THREADS_SPARE;
     let threads = ConnectionThreads::start(threads, BLOCKING_THREADS_MAX);
-    let threads = threads.map_err(|error| format!("cannot start its threads: {error}"))?;
-    Ok(Arc::new(threads))
+    Ok(Arc::new(threads.map_err(no_threads)?))
 }
 
 impl Host<'_> {
@@ -423,30 +413,6 @@ impl Serving {
         if let Some(threads) = Arc::into_inner(self.threads) {
             threads.close(THREADS_END_MAX).await;
         }
-    }
-}
-
-/// Waits for a request to stop, and reloads when asked to until then. Serves on for lease holders,
-/// whichever way the request came. A second signal to stop ends the process at once.
-async fn wait_for_stop(cli: &Cli, mut control: Control, reload: impl Fn()) {
-    loop {
-        match control.wait().await {
-            Signal::Reload => reload(),
-            Signal::Stop | Signal::EndOfInput => {
-                if let Control::Signals(signals) = &mut control {
-                    signals.outlast_leases(&cli.location).await;
-                }
-                break;
-            }
-        }
-    }
-    if let Control::Signals(mut signals) = control {
-        // The program that started this one may end after its signal. That is no second signal.
-        signals.input_end = None;
-        tokio::spawn(async move {
-            while let Signal::Reload = signals.wait().await {}
-            std::process::exit(1);
-        });
     }
 }
 
@@ -715,109 +681,4 @@ fn connections(cli: &Cli) -> Connections {
         .connections_per_address_max
         .map_or(max.div_ceil(2), |max| max as usize);
     Connections::new(max, per_address)
-}
-
-/// The meaning of a signal.
-enum Signal {
-    Stop,
-    /// Standard input ended: the program that started this one is gone, so the server stops too.
-    EndOfInput,
-    Reload,
-}
-
-/// The source of requests to stop or to reload.
-enum Control {
-    Signals(Signals),
-    Guest(oneshot::Receiver<()>),
-}
-
-impl Control {
-    async fn wait(&mut self) -> Signal {
-        match self {
-            Control::Signals(signals) => signals.wait().await,
-            Control::Guest(stop) => {
-                let _ = stop.await;
-                Signal::Stop
-            }
-        }
-    }
-}
-
-/// The signals of the system, and the end of standard input.
-struct Signals {
-    system: platform::Signals,
-    /// Completes when standard input ends; `None` if that does not stop the program.
-    input_end: Option<oneshot::Receiver<()>>,
-}
-
-impl Signals {
-    /// From this call on, signals no longer kill the program.
-    fn watch(until_stdin_ends: bool) -> Result<Signals, String> {
-        let system = platform::Signals::watch();
-        Ok(Signals {
-            system: system.map_err(|error| format!("cannot watch for signals: {error}"))?,
-            input_end: until_stdin_ends.then(input_end).transpose()?,
-        })
-    }
-
-    /// Waits until no lease holder is left, or for a second signal. The end of standard input is none:
-    /// the program that started this one may have sent the first signal and ended.
-    async fn outlast_leases(&mut self, directory: &Path) {
-        let mut is_said = false;
-        loop {
-            let holders = leases::holders(directory);
-            if holders.is_empty() {
-                return;
-            }
-            if !is_said {
-                let names = holders
-                    .iter()
-                    .map(|holder| format!("{} (process {})", holder.name, holder.process_id));
-                // Not written to standard error directly, because a full pipe would delay the stop.
-                tracing::warn!(
-                    "serves on for {}, which attached; the next signal stops it at once",
-                    names.collect::<Vec<_>>().join(", ")
-                );
-                is_said = true;
-            }
-            tokio::select! {
-                () = tokio::time::sleep(LEASE_INTERVAL) => {}
-                Signal::Stop = self.wait() => return,
-            }
-        }
-    }
-
-    async fn wait(&mut self) -> Signal {
-        let input_end = async {
-            match &mut self.input_end {
-                Some(end) => drop(end.await),
-                None => std::future::pending().await,
-            }
-        };
-        let signal = tokio::select! {
-            () = input_end => Signal::EndOfInput,
-            signal = self.system.next() => match signal {
-                platform::Signal::Stop => Signal::Stop,
-                platform::Signal::Reload => Signal::Reload,
-            },
-        };
-        if let Signal::EndOfInput = signal {
-            self.input_end = None;
-        }
-        signal
-    }
-}
-
-/// Reads standard input to its end on a thread of its own, because no read of a terminal or a pipe
-/// can be cancelled.
-fn input_end() -> Result<oneshot::Receiver<()>, String> {
-    let (sender, receiver) = oneshot::channel();
-    std::thread::Builder::new()
-        .name("stdin".to_owned())
-        .spawn(move || {
-            let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
-            let _ = sender.send(());
-        })
-        .map_err(|error| format!("cannot start its threads: {error}"))?;
-    Ok(receiver)
 }

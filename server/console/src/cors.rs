@@ -98,8 +98,8 @@ pub async fn save(
     let found = ServiceKind::ALL
         .into_iter()
         .find(|kind| kind.label() == service);
-    let service = found
-        .ok_or_else(|| Failure::new(400, "InvalidInput", "service is blob, queue or table."))?;
+    let service =
+        found.ok_or_else(|| Failure::invalid_input("service is blob, queue or table."))?;
     let document = document(&form);
     let path = links::path(&["cors", &account], &[]);
     written(console, path, Done::Saved, move |console| {

@@ -69,7 +69,7 @@ pub fn entities(text: &str) -> Result<Vec<Entity>> {
 
 fn wrong(line: u64, reason: &str) -> Failure {
     let message = format!("Line {line} of the CSV: {reason}.");
-    Failure::new(400, "InvalidInput", message)
+    Failure::invalid_input(message)
 }
 
 /// The indices of keys and properties in a record.

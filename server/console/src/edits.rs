@@ -1,11 +1,13 @@
 //! The last edits of entities on pages of the console, so that they can be undone: rows before and
 //! after, in bounded memory.
 
+use crate::links::TablePlace;
+use lazurite_base::locks::lock;
 use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_table::{Entity, IfMatch, Operation, Write, entity_bytes};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Maximum number of edits kept, and of bytes in one edit. A larger edit cannot be undone.
 const EDITS_MAX: usize = 20;
@@ -21,8 +23,7 @@ pub struct Edits {
 /// An edit of rows of a table.
 pub struct Edit {
     pub id: u64,
-    pub account: String,
-    pub table: String,
+    pub place: TablePlace,
     pub changes: Vec<Change>,
 }
 
@@ -43,7 +44,7 @@ impl Edits {
         if bytes > BYTES_MAX {
             return;
         }
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.kept);
         kept.push_back(Arc::new(edit));
         while kept.len() > EDITS_MAX {
             kept.pop_front();
@@ -56,10 +57,9 @@ impl Edits {
         }
     }
 
-    pub fn find(&self, id: u64, account: &str, table: &str) -> Result<Arc<Edit>> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits =
-            |edit: &&Arc<Edit>| edit.id == id && edit.account == account && edit.table == table;
+    pub fn find(&self, id: u64, place: &TablePlace) -> Result<Arc<Edit>> {
+        let kept = lock(&self.kept);
+        let fits = |edit: &&Arc<Edit>| edit.id == id && edit.place == *place;
         let message =
             "This edit is no longer kept. The last 20 edits are, unless they are too large.";
         let found = kept.iter().find(fits).cloned();
@@ -111,6 +111,13 @@ mod tests {
     use super::*;
     use lazurite_table::Value;
 
+    fn place(account: &str) -> TablePlace {
+        TablePlace {
+            account: account.to_owned(),
+            table: "t".to_owned(),
+        }
+    }
+
     fn edit(id: u64, bytes: usize) -> Edit {
         let text = Value::String("a".repeat(bytes / 2));
         let entity = Entity::new("p", "r", vec![("A".to_owned(), text)]);
@@ -120,8 +127,7 @@ mod tests {
         };
         Edit {
             id,
-            account: "a".to_owned(),
-            table: "t".to_owned(),
+            place: place("a"),
             changes: vec![change],
         }
     }
@@ -129,10 +135,10 @@ mod tests {
     #[test]
     fn the_last_edits_are_kept_within_their_limits() {
         let edits = Edits::default();
-        let is_kept = |id| edits.find(id, "a", "t").is_ok();
+        let is_kept = |id| edits.find(id, &place("a")).is_ok();
         (1..=30).for_each(|id| edits.keep(edit(id, 100)));
         assert!(!is_kept(10) && is_kept(11) && is_kept(30));
-        assert!(edits.find(30, "other", "t").is_err());
+        assert!(edits.find(30, &place("other")).is_err());
         edits.keep(edit(31, BYTES_MAX / 2));
         assert!(!is_kept(30) && is_kept(31));
         edits.keep(edit(32, 3 * BYTES_MAX));

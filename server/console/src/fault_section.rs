@@ -270,7 +270,7 @@ pub fn rule_of(form: &Form) -> Result<Value> {
     if !probability.is_empty() {
         let number: f64 = probability.parse().map_err(|_| {
             let message = format!("'{probability}' is no number (probability).");
-            Failure::new(400, "InvalidInput", message)
+            Failure::invalid_input(message)
         })?;
         rule.insert("probability".to_owned(), number.into());
     }

@@ -16,7 +16,7 @@ impl Form {
     pub fn parse(bytes: &[u8]) -> Result<Form> {
         if bytes.iter().filter(|&&byte| byte == b'&').count() >= FIELDS_MAX {
             let message = format!("A form may have {FIELDS_MAX} fields.");
-            return Err(Failure::new(400, "InvalidInput", message));
+            return Err(Failure::invalid_input(message));
         }
         let text = String::from_utf8_lossy(bytes);
         let decode = |text: &str| {
@@ -55,7 +55,7 @@ impl Form {
             "" => Ok(None),
             text => text.parse().map(Some).map_err(|_| {
                 let message = format!("'{text}' is not a whole number.");
-                Failure::new(400, "InvalidInput", message).with("Field", name)
+                Failure::invalid_input(message).with("Field", name)
             }),
         }
     }
@@ -68,7 +68,7 @@ impl Form {
             let (name, value) = line.split_once(':').ok_or_else(|| {
                 let line = &line[..line.floor_char_boundary(100)];
                 let message = format!("The line '{line}' is not 'name: value'.");
-                Failure::new(400, "InvalidInput", message).with("Field", field)
+                Failure::invalid_input(message).with("Field", field)
             })?;
             Ok((name.trim().to_owned(), value.trim().to_owned()))
         };

@@ -25,13 +25,12 @@ use axum::middleware::Next;
 use axum::response::IntoResponse;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hmac::{Hmac, KeyInit, Mac};
+use lazurite_protocol::auth::signature::{sign, verify};
 use lazurite_protocol::request::context::Query;
 use lazurite_protocol::response::error::{Failure, Result, common};
 use lazurite_services::browser_guard;
 use lazurite_services::pages::CONSOLE_REALM;
 use lazurite_services::request::body::{DOCUMENT_BYTES_MAX, collect};
-use sha2::Sha256;
 use std::sync::Arc;
 
 /// Permits only files of the console itself, so pages have no inline scripts or styles.
@@ -282,12 +281,6 @@ fn password_of(headers: &HeaderMap) -> Option<String> {
 
 /// Compares two secrets in a time that does not depend on where they differ.
 fn is_same(key: &str, given: &str, secret: &str) -> bool {
-    let mac = |text: &str| {
-        let mac =
-            Hmac::<Sha256>::new_from_slice(key.as_bytes()).expect("HMAC takes keys of any length");
-        mac.chain_update(text.as_bytes())
-    };
-    mac(given)
-        .verify(&mac(secret).finalize().into_bytes())
-        .is_ok()
+    let signature = sign(key.as_bytes(), secret.as_bytes());
+    verify(&[key.into()], given.as_bytes(), &signature)
 }

@@ -1,10 +1,11 @@
 //! Counts wrong passwords, and delays the refusals of clients that guess.
 
 use axum::http::header::{HeaderValue, RETRY_AFTER};
+use lazurite_base::locks::lock;
 use lazurite_protocol::response::error::{Failure, Result};
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// Number of wrong passwords per minute that are not delayed.
@@ -48,7 +49,7 @@ impl Guesses {
 
     /// Counts a wrong password. Returns when the refusal is due; `None` if too many wait.
     fn count(&self, client: IpAddr, now: Instant) -> Option<Instant> {
-        let mut guessers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guessers = lock(&self.0);
         guessers.retain(|_, guesser| now < guesser.since + MINUTE);
         let is_counted = guessers.len() < GUESSERS_MAX || guessers.contains_key(&Some(client));
         let guesser = guessers

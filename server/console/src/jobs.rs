@@ -7,6 +7,7 @@
 //! `proposals.rs` and `job_pages.rs`.
 
 use crate::form::Form;
+use lazurite_base::locks::lock;
 use lazurite_base::units::{count, counted};
 use lazurite_engine::Ticket;
 use lazurite_protocol::response::error::{Failure, Result};
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -132,7 +133,7 @@ impl Jobs {
 
     /// Keeps a plan until it is started or others push it out.
     pub fn keep(&self, id: u64, plan: Plan) {
-        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut plans = lock(&self.plans);
         if plans.len() >= PLANS_KEPT {
             plans.pop_front();
         }
@@ -141,7 +142,7 @@ impl Jobs {
 
     /// The task of a plan that waits, and the title and content of the page that asks.
     pub fn question(&self, id: u64) -> Option<(Task, String, Markup)> {
-        let plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        let plans = lock(&self.plans);
         let (_, plan) = plans.iter().find(|(known, _)| *known == id)?;
         let (title, content) = plan.question.clone();
         Some((plan.task.clone(), title, content))
@@ -174,24 +175,24 @@ impl Jobs {
     /// Drops the plans, which refer to the console, and ends the jobs.
     pub fn close(&self) {
         self.is_closing.store(true, Ordering::Relaxed);
-        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut plans = lock(&self.plans);
         plans.clear();
     }
 
     /// Takes a plan out, so that two confirmations do not start it twice.
     fn take_plan(&self, id: u64) -> Option<Plan> {
-        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut plans = lock(&self.plans);
         let at = plans.iter().position(|(known, _)| *known == id)?;
         plans.remove(at).map(|(_, plan)| plan)
     }
 
     pub fn find(&self, id: u64) -> Option<Arc<Job>> {
-        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let jobs = lock(&self.jobs);
         jobs.iter().find(|job| job.id == id).cloned()
     }
 
     fn add(&self, job: &Arc<Job>) -> Result<()> {
-        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut jobs = lock(&self.jobs);
         if jobs.iter().filter(|job| job.ending.get().is_none()).count() >= RUNNING_MAX {
             let message = format!("{RUNNING_MAX} jobs are running, which is the most at a time.");
             return Err(Failure::busy(message));
@@ -259,7 +260,7 @@ impl Job {
     pub fn add_failed(&self, name: &str, failure: impl Into<Failure>) {
         self.failed.fetch_add(1, Ordering::Relaxed);
         let failure = failure.into();
-        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failures = lock(&self.failures);
         if failures.len() < FAILURES_NAMED {
             let name = name[..name.floor_char_boundary(200)].to_owned();
             failures.push((name, format!("{}: {}", failure.code, failure.message)));
@@ -345,8 +346,7 @@ impl Job {
 
     /// The first failures: the name of each item and the reason.
     pub fn failures(&self) -> Vec<(String, String)> {
-        let failures = self.failures.lock();
-        failures.unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.failures).clone()
     }
 }
 

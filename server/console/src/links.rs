@@ -1,6 +1,7 @@
 //! The paths of pages, for links.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
 
 /// Characters to percent-encode: all but those that are safe in paths and in queries.
 const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC
@@ -34,10 +35,38 @@ pub fn path(segments: &[&str], query: &[(&str, &str)]) -> String {
     path
 }
 
-/// The path of an entity's page. Empty keys are included: they are valid keys.
-pub fn entity_path(account: &str, table: &str, partition_key: &str, row_key: &str) -> String {
-    let path = path(&["tables", account, table, "entity"], &[]);
-    format!("{path}?pk={}&rk={}", encode(partition_key), encode(row_key))
+/// A table, with the paths of the pages about it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct TablePlace {
+    pub account: String,
+    pub table: String,
+}
+
+impl TablePlace {
+    pub fn path(&self, more: &[&str], query: &[(&str, &str)]) -> String {
+        let segments = [&["tables", &*self.account, &*self.table], more].concat();
+        path(&segments, query)
+    }
+
+    /// The path of an entity's page. Empty keys are included: they are valid keys.
+    pub fn entity_path(&self, partition_key: &str, row_key: &str) -> String {
+        let path = self.path(&["entity"], &[]);
+        format!("{path}?pk={}&rk={}", encode(partition_key), encode(row_key))
+    }
+}
+
+/// A queue, with the paths of the pages about it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct QueuePlace {
+    pub account: String,
+    pub queue: String,
+}
+
+impl QueuePlace {
+    pub fn path(&self, more: &[&str], query: &[(&str, &str)]) -> String {
+        let segments = [&["queues", &*self.account, &*self.queue], more].concat();
+        path(&segments, query)
+    }
 }
 
 #[cfg(test)]

@@ -4,10 +4,11 @@ use crate::context::Console;
 use crate::form::Form;
 use crate::jobs::{Act, Items, Task};
 use crate::proposals::{self, Question};
-use crate::respond::{Html, Page, SeeOther, Visit, made};
+use crate::respond::{Done, Html, Page, SeeOther, Visit, made, written};
 use crate::{layout, links, selection};
-use axum::Extension;
 use axum::extract::{Path, State};
+use axum::routing::{get, post};
+use axum::{Extension, Router};
 use lazurite_base::units;
 use lazurite_engine::Ticket;
 use lazurite_protocol::response::error::Result;
@@ -31,6 +32,10 @@ pub struct Kind {
     pub rule: &'static str,
     /// What a resource of this kind holds.
     pub contents: &'static str,
+    /// Reads a page of an account's resources.
+    pub list: fn(&Console, &Visit, &str) -> Result<Listed>,
+    /// Creates the resource of this account and name.
+    pub create: fn(&Console, &str, &str) -> Result<Ticket>,
     /// Deletes the resource of this account and name.
     pub delete: fn(&Console, &str, &str) -> Result<Ticket>,
 }
@@ -43,13 +48,33 @@ pub struct Listed {
     pub table: Markup,
 }
 
-/// Lists one account's resources, or those of all shown accounts. `listed` reads an account's page.
-pub async fn page(
-    console: Arc<Console>,
+/// The routes of the lists of a kind: the pages, the creation of a resource, and the buttons above
+/// the list.
+pub fn routes(kind: &'static Kind) -> Router<Arc<Console>> {
+    let lists = format!("/_lazurite/{}", kind.folder);
+    let list = format!("{lists}/{{account}}");
+    Router::new()
+        .route(
+            &lists,
+            get(move |console, visit| page(kind, console, None, visit)),
+        )
+        .route(
+            &list,
+            get(move |console, account, visit| page(kind, console, Some(account), visit))
+                .post(move |console, account, form| create(kind, console, account, form)),
+        )
+        .route(
+            &format!("{list}/selected"),
+            post(move |console, account, form| act(kind, console, account, form)),
+        )
+}
+
+/// Lists one account's resources, or those of all shown accounts.
+async fn page(
+    kind: &'static Kind,
+    State(console): State<Arc<Console>>,
     account: Option<Path<String>>,
     visit: Visit,
-    kind: &'static Kind,
-    listed: fn(&Console, &Visit, &str) -> Result<Listed>,
 ) -> Page {
     made(console, move |console| {
         let accounts: Vec<&str> = match &account {
@@ -58,7 +83,7 @@ pub async fn page(
         };
         let mut sections = Vec::new();
         for account in accounts {
-            sections.push((account, listed(console, &visit, account)?));
+            sections.push((account, (kind.list)(console, &visit, account)?));
         }
         Ok(shown(console, &visit, kind, &sections))
     })
@@ -132,6 +157,20 @@ fn list(
     }
 }
 
+async fn create(
+    kind: &'static Kind,
+    State(console): State<Arc<Console>>,
+    Path(account): Path<String>,
+    Extension(form): Extension<Form>,
+) -> Page<SeeOther> {
+    let name = form.required(kind.noun)?.to_owned();
+    let path = links::path(&[kind.folder, &account, &name], &[]);
+    written(console, path, Done::Created, move |console| {
+        (kind.create)(console, &account, &name)
+    })
+    .await
+}
+
 /// Names that were selected, as they are.
 #[derive(Clone)]
 struct Names(Vec<String>);
@@ -147,7 +186,7 @@ impl Items for Names {
 }
 
 /// Answers the buttons above a list: asks for a confirmation to delete the selected resources.
-pub async fn act(
+async fn act(
     kind: &'static Kind,
     State(console): State<Arc<Console>>,
     Path(account): Path<String>,

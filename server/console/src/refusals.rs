@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn a_refused_form_comes_back_filled_and_marks_the_field() {
         let form = Form::parse(b"token=t&name=Age&value=1&name=Size&value=%3Cx%3E").unwrap();
-        let failure = Failure::new(400, "InvalidInput", "no number").with(FIELD, "value:1");
+        let failure = Failure::invalid_input("no number").with(FIELD, "value:1");
         let form = Some(("/_lazurite/x".to_owned(), form));
         let page = page(&NotRendered { failure, form }, "/_lazurite/x").into_string();
         assert!(

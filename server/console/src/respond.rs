@@ -4,11 +4,14 @@ use crate::context::Console;
 use crate::form::Form;
 use crate::links::encode;
 use axum::body::Body;
-use axum::extract::FromRequestParts;
-use axum::http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use axum::extract::{FromRequestParts, Path, State};
+use axum::http::header::{
+    CONTENT_DISPOSITION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
+};
 use axum::http::request::Parts;
 use axum::http::{Response, StatusCode};
 use axum::response::IntoResponse;
+use axum::routing::{MethodRouter, get};
 use lazurite_engine::Ticket;
 use lazurite_protocol::request::context::{Query, RequestOrigin};
 use lazurite_protocol::response::error::{Failure, Result, common};
@@ -18,6 +21,7 @@ pub use lazurite_services::pages::{Connection, HandedBody};
 use lazurite_services::response::long_responses;
 use maud::Markup;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
 /// The facts of a request that pages use.
@@ -109,6 +113,19 @@ pub async fn made<T: Send + 'static>(
     Ok(on_blocking_pool(move || make(&console)).await?)
 }
 
+/// The route of a page about what the path names, made as by [`made`].
+pub fn page_of<P, T>(make: fn(&Console, &P, &Visit) -> Result<T>) -> MethodRouter<Arc<Console>>
+where
+    P: DeserializeOwned + Send + Sync + 'static,
+    T: IntoResponse + Send + 'static,
+{
+    get(
+        move |State(console): State<Arc<Console>>, Path(place): Path<P>, visit: Visit| {
+            made(console, move |console| make(console, &place, &visit))
+        },
+    )
+}
+
 /// Executes a write of a page, waits until it is as durable as an acknowledged write, and redirects
 /// the browser to `path`. The page there says what was done. Blocks no thread that serves
 /// connections.
@@ -152,69 +169,59 @@ pub enum Done {
     StoreRestored,
 }
 
-impl Done {
-    const ALL: [Done; 14] = [
-        Done::Cleared,
-        Done::Copied,
-        Done::Created,
-        Done::Deleted,
-        Done::ForkEnded,
-        Done::ForkMade,
-        Done::Imported,
-        Done::Moved,
-        Done::Sent,
-        Done::Restored,
-        Done::Saved,
+/// Each kind of write, in its order, with its word in addresses and its sentence.
+const DONE: [(Done, &str, &str); 14] = [
+    (Done::Cleared, "cleared", "Cleared."),
+    (Done::Copied, "copied", "Copied."),
+    (Done::Created, "created", "Created."),
+    (Done::Deleted, "deleted", "Deleted."),
+    (Done::ForkEnded, "fork-ended", "The fork was ended."),
+    (Done::ForkMade, "fork-made", "The fork was made."),
+    (Done::Imported, "imported", "Imported."),
+    (Done::Moved, "moved", "Moved."),
+    (Done::Sent, "sent", "Sent one message."),
+    (Done::Restored, "restored", "Restored."),
+    (Done::Saved, "saved", "Saved."),
+    (
         Done::SnapshotDeleted,
+        "snapshot-deleted",
+        "The snapshot was deleted.",
+    ),
+    (
         Done::SnapshotSaved,
+        "snapshot-saved",
+        "The snapshot was saved.",
+    ),
+    (
         Done::StoreRestored,
-    ];
+        "store-restored",
+        "Restored. The store that it replaced is kept as the latest snapshot.",
+    ),
+];
 
+const _: () = {
+    let mut at = 0;
+    while at < DONE.len() {
+        assert!(DONE[at].0 as usize == at, "each kind is at its own index");
+        at += 1;
+    }
+};
+
+impl Done {
     pub fn word(self) -> &'static str {
-        match self {
-            Done::Cleared => "cleared",
-            Done::Copied => "copied",
-            Done::Created => "created",
-            Done::Deleted => "deleted",
-            Done::Imported => "imported",
-            Done::Moved => "moved",
-            Done::Sent => "sent",
-            Done::Restored => "restored",
-            Done::Saved => "saved",
-            Done::ForkEnded => "fork-ended",
-            Done::ForkMade => "fork-made",
-            Done::SnapshotDeleted => "snapshot-deleted",
-            Done::SnapshotSaved => "snapshot-saved",
-            Done::StoreRestored => "store-restored",
-        }
+        DONE[self as usize].1
     }
 
     pub fn sentence(self) -> &'static str {
-        match self {
-            Done::Cleared => "Cleared.",
-            Done::Copied => "Copied.",
-            Done::Created => "Created.",
-            Done::Deleted => "Deleted.",
-            Done::Imported => "Imported.",
-            Done::Moved => "Moved.",
-            Done::Sent => "Sent one message.",
-            Done::Restored => "Restored.",
-            Done::Saved => "Saved.",
-            Done::ForkEnded => "The fork was ended.",
-            Done::ForkMade => "The fork was made.",
-            Done::SnapshotDeleted => "The snapshot was deleted.",
-            Done::SnapshotSaved => "The snapshot was saved.",
-            Done::StoreRestored => {
-                "Restored. The store that it replaced is kept as the latest snapshot."
-            }
-        }
+        DONE[self as usize].2
     }
 
     /// The write that the parameter `done` names; `None` for any other word, because a link on any
     /// page can lead here.
     pub fn of(visit: &Visit) -> Option<Done> {
         let word = visit.parameter("done");
-        Done::ALL.into_iter().find(|done| done.word() == word)
+        let found = DONE.into_iter().find(|(_, known, _)| *known == word);
+        found.map(|(done, ..)| done)
     }
 }
 
@@ -239,6 +246,15 @@ pub fn text(kind: &'static str, body: impl Into<Body>) -> Response<Body> {
     let kind = HeaderValue::from_static(kind);
     response.headers_mut().insert(CONTENT_TYPE, kind);
     response
+}
+
+/// Makes a response a download. The name of the file is in UTF-8. Source: RFC 6266, section 4.3.
+pub fn put_file_name(headers: &mut HeaderMap, name: &str) {
+    let name = encode(name).replace('$', "%24");
+    let disposition = HeaderValue::try_from(format!("attachment; filename*=UTF-8''{name}"));
+    if let Ok(disposition) = disposition {
+        headers.insert(CONTENT_DISPOSITION, disposition);
+    }
 }
 
 /// A redirect to another page of the console after a write.

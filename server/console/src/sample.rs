@@ -5,7 +5,7 @@ use crate::context::Console;
 use crate::respond::{Done, Page, SeeOther, written};
 use crate::{layout, links};
 use axum::extract::{Path, State};
-use lazurite_blob::{BlobHeaders, BlobSettings, Checksums, Conditions, PutBlob, UploadKind};
+use lazurite_blob::{BlobHeaders, Checksums, PutBlob, UploadKind};
 use lazurite_engine::Ticket;
 use lazurite_protocol::date;
 use lazurite_protocol::response::error::{Failure, Result};
@@ -185,19 +185,13 @@ fn put(
         .blobs
         .begin_upload(UploadKind::PutBlob, Checksums::default())?;
     upload.write(content)?;
-    let place = crate::blobs::Place {
-        account,
-        container: ALBUM,
-    };
+    let place = crate::blobs::Place::of(account, ALBUM);
     let request = PutBlob {
-        upload,
         headers: BlobHeaders {
             content_type: Some(kind.to_owned()),
             ..BlobHeaders::default()
         },
-        metadata: Vec::new(),
-        settings: BlobSettings::default(),
-        conditions: Conditions::default(),
+        ..PutBlob::of(upload)
     };
     let _ = services.blobs.put_blob(&place.current(name), request)?;
     Ok(())

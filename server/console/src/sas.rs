@@ -7,15 +7,12 @@ use crate::layout::{self, copy_button};
 use crate::respond::{Html, Page, Visit, made};
 use crate::{format, links};
 use axum::extract::{Path, State};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use hmac::{Hmac, KeyInit, Mac};
+use lazurite_protocol::auth::signature::sign;
 use lazurite_protocol::date;
 use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_protocol::service_kind::ServiceKind;
 use lazurite_services::pages::Address;
 use maud::{Markup, html};
-use sha2::Sha256;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -90,8 +87,8 @@ impl Target {
         let found = ServiceKind::ALL
             .into_iter()
             .find(|kind| kind.label() == service);
-        let service = found
-            .ok_or_else(|| Failure::new(400, "InvalidInput", "service is blob, queue or table."))?;
+        let service =
+            found.ok_or_else(|| Failure::invalid_input("service is blob, queue or table."))?;
         let blob = visit.parameter("blob");
         Ok(Target {
             service,
@@ -290,7 +287,10 @@ fn link(console: &Console, account: &str, visit: &Visit, wanted: &Wanted) -> Opt
     }
     let keys = console.services().accounts.keys(stored(account));
     let times = times(wanted, visit);
-    let signature = sign(keys.first()?, &string_to_sign(account, wanted, &times));
+    let signature = sign(
+        keys.first()?,
+        string_to_sign(account, wanted, &times).as_bytes(),
+    );
     let parameters = [
         ("sv", VERSION),
         ("sr", target.signed_resource()),
@@ -327,12 +327,6 @@ fn string_to_sign(account: &str, wanted: &Wanted, (start, end): &(String, String
         }
     }
     lines.join("\n")
-}
-
-fn sign(key: &[u8], text: &str) -> String {
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
-    mac.update(text.as_bytes());
-    STANDARD.encode(mac.finalize().into_bytes())
 }
 
 /// The URL of the account at the service; `None` if the service is not served.

@@ -4,6 +4,7 @@
 //! name the form. A script counts the selected rows and selects ranges; without it, all works but
 //! the counting.
 
+use lazurite_protocol::response::error::Failure;
 use maud::{Markup, html};
 
 /// The id of the form around a list.
@@ -42,4 +43,9 @@ pub fn head() -> Markup {
 /// The box of a row.
 pub fn cell(value: &str, label: &str) -> Markup {
     html! { td.pick { input type="checkbox" name=(ITEM) value=(value) aria-label=(format!("Select {label}")); } }
+}
+
+/// The refusal of a box whose value is not one that a page has given it.
+pub fn unreadable(_: serde_json::Error) -> Failure {
+    Failure::invalid_input("A selected row cannot be read.")
 }

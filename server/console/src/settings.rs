@@ -343,7 +343,7 @@ fn policies(form: &Form) -> Result<Vec<StoredPolicy>> {
 }
 
 fn invalid(field: &'static str, message: String) -> Failure {
-    Failure::new(400, "InvalidInput", message).with("Field", field)
+    Failure::invalid_input(message).with("Field", field)
 }
 
 #[cfg(test)]

@@ -374,10 +374,6 @@ async fn carry_out(console: &Console, form: &Form) -> Result<Done> {
             made.map(|_| Done::ForkMade)
         }
         "release" => stores.release_fork(&name).map(|()| Done::ForkEnded),
-        _ => Err(Failure::new(
-            400,
-            "InvalidInput",
-            "The form has no such action.",
-        )),
+        _ => Err(Failure::invalid_input("The form has no such action.")),
     }
 }

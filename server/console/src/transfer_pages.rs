@@ -127,7 +127,7 @@ fn given(visit: &Visit, name: &str) -> Option<String> {
 
 fn wanted_export(visit: &Visit) -> Result<Exported> {
     match (given(visit, "fork"), given(visit, "snapshot")) {
-        (Some(_), Some(_)) => Err(invalid(
+        (Some(_), Some(_)) => Err(Failure::invalid_input(
             "fork and snapshot: an export is of one of them, or of the store.",
         )),
         (Some(fork), None) => Ok(Exported::Fork(fork)),
@@ -140,14 +140,10 @@ fn takes_incomplete(visit: &Visit) -> Result<bool> {
     match given(visit, "incomplete").as_deref() {
         None => Ok(false),
         Some("allow") => Ok(true),
-        Some(other) => Err(invalid(format!(
+        Some(other) => Err(Failure::invalid_input(format!(
             "incomplete: {other:?} is unknown. There is: allow."
         ))),
     }
-}
-
-fn invalid(message: impl Into<std::borrow::Cow<'static, str>>) -> Failure {
-    Failure::new(400, "InvalidInput", message)
 }
 
 /// Imports the archive in the body.
@@ -178,7 +174,7 @@ async fn stop_import(State(console): State<Arc<Console>>) -> Page<Json<Value>> {
 fn check_is_no_form(visit: &Visit) -> Result<()> {
     let kind = visit.headers.get(CONTENT_TYPE);
     if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"multipart/")) {
-        return Err(invalid(
+        return Err(Failure::invalid_input(
             "The body is a form with parts. It has to be the archive alone, as curl -T FILE sends it.",
         ));
     }
@@ -190,7 +186,7 @@ fn existing(visit: &Visit) -> Result<Existing> {
         return Ok(Existing::Refuse);
     };
     Existing::from_str(&text, false).map_err(|_| {
-        invalid(format!(
+        Failure::invalid_input(format!(
             "existing: {text:?} is unknown. There are: refuse, skip, replace."
         ))
     })

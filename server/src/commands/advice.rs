@@ -1,6 +1,6 @@
 //! `lazurite advice`: prints the advice of a running server as text.
 
-use lazurite_base::terminal::print_line;
+use lazurite_base::terminal::{self, print_line};
 use lazurite_mover::Client;
 use serde_json::Value;
 use std::fmt::Write;
@@ -66,14 +66,12 @@ fn printed(report: &Value) -> String {
     out
 }
 
-/// Text without control characters, which could act on a terminal.
+/// A value without control characters, which could act on a terminal.
 fn plain(value: &Value) -> String {
-    let text = match value {
-        Value::String(text) => text.clone(),
+    match value {
+        Value::String(text) => terminal::plain(text),
         other => other.to_string(),
-    };
-    let visible = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-    text.chars().map(visible).collect()
+    }
 }
 
 #[cfg(test)]

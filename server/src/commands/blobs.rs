@@ -9,11 +9,12 @@ use crate::http_client::Upload;
 use lazurite_base::terminal::plain;
 use lazurite_base::units::{counted, size};
 use lazurite_mover::bulk::{
-    Place, Work, count_files, delete_blobs, download, download_one, is_directory, list_blobs,
-    upload,
+    BlobList, Place, Work, count_files, delete_blobs, download, download_one, is_directory,
+    list_blobs, upload,
 };
 use lazurite_mover::{Call, Client, Error, NewBlob, Reply, content_type, put_file, put_stream};
 use lazurite_protocol::service_kind::ServiceKind;
+use lazurite_protocol::xml::Element;
 use serde_json::json;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -45,52 +46,46 @@ pub fn cat(client: &Client, path: &str) -> Result<ExitCode, String> {
 
 /// Downloads a blob to a file, or all blobs of a directory.
 pub fn get(client: &Client, arguments: &GetArguments) -> Result<ExitCode, String> {
-    let as_json = arguments.output.json;
-    let target = arguments.file.as_deref();
     if arguments.recursive {
-        let place = Place::read(&arguments.path)?;
-        let list = list_blobs(
-            client,
-            &place.container,
-            &place.directory(),
-            "",
-            &mut |blob| !is_directory(blob),
-        );
-        let list =
-            list.map_err(|error| explain(client, Subject::Container(&place.container), error))?;
-        if list.count == 0 {
-            return Err(nothing_below(client, &place));
-        }
-        let work = Work::begin(("downloaded", BLOBS[1]), list.count);
-        let client = client.with_retry(RETRY);
-        let directory = target.unwrap_or(Path::new("."));
-        let prefix = place.directory();
-        let outcome = download(
-            &client,
-            list,
-            &prefix,
-            directory,
-            arguments.no_clobber,
-            work,
-        );
-        return report(&outcome, transferred("downloaded", BLOBS), as_json);
+        get_all(client, arguments)
+    } else {
+        get_one(client, arguments)
     }
+}
+
+fn get_all(client: &Client, arguments: &GetArguments) -> Result<ExitCode, String> {
+    let place = Place::read(&arguments.path)?;
+    let prefix = place.directory();
+    let list = listed(client, &place, &prefix, &mut |blob| !is_directory(blob))?;
+    let work = Work::begin(("downloaded", BLOBS[1]), list.count);
+    let outcome = download(
+        &client.with_retry(RETRY),
+        list,
+        &prefix,
+        arguments.file.as_deref().unwrap_or(Path::new(".")),
+        arguments.no_clobber,
+        work,
+    );
+    let words = transferred("downloaded", BLOBS);
+    report(&outcome, words, arguments.output.json)
+}
+
+fn get_one(client: &Client, arguments: &GetArguments) -> Result<ExitCode, String> {
+    let as_json = arguments.output.json;
     let place = Place::of_blob(&arguments.path)?;
     let last = place.name.rsplit('/').next().unwrap_or_default();
-    let file = match target {
+    let file = match arguments.file.as_deref() {
         None => PathBuf::from(last),
         Some(directory) if directory.is_dir() => directory.join(last),
         Some(file) => file.to_path_buf(),
     };
+    let shown = file.display().to_string();
     if file.file_name().is_none_or(|name| name == "..") {
         return Err(format!("{place}: name the file to write, after the blob"));
     }
     if arguments.no_clobber && file.exists() {
-        say(
-            as_json,
-            json!({"file": file.display().to_string(), "done": false}),
-            &format!("{} is there already", file.display()),
-        );
+        let fact = json!({"file": shown, "done": false});
+        say(as_json, fact, &format!("{shown} is there already"));
         return Ok(ExitCode::SUCCESS);
     }
     let head = client.ask(ServiceKind::Blob, "HEAD", place.resource());
@@ -102,41 +97,66 @@ pub fn get(client: &Client, arguments: &GetArguments) -> Result<ExitCode, String
     let client = client.with_retry(RETRY);
     let bytes = download_one(&client, &place.container, &place.name, None, &file);
     let bytes = bytes.map_err(|error| explain(&client, Subject::Blob(&place), error))?;
-    let sentence = format!("{place} -> {}, {}", file.display(), size(bytes));
-    say(
-        as_json,
-        json!({"file": file.display().to_string(), "bytes": bytes, "done": true}),
-        &sentence,
-    );
+    let sentence = format!("{place} -> {shown}, {}", size(bytes));
+    let fact = json!({"file": shown, "bytes": bytes, "done": true});
+    say(as_json, fact, &sentence);
     Ok(ExitCode::SUCCESS)
+}
+
+/// The blobs whose names begin with a prefix. Error: there are none.
+fn listed(
+    client: &Client,
+    place: &Place,
+    prefix: &str,
+    takes: &mut dyn FnMut(&Element) -> bool,
+) -> Result<BlobList, String> {
+    let list = list_blobs(client, &place.container, prefix, "", takes);
+    let container = Subject::Container(&place.container);
+    let list = list.map_err(|error| explain(client, container, error))?;
+    if list.count == 0 {
+        return Err(nothing_below(client, place));
+    }
+    Ok(list)
 }
 
 /// Uploads a file, standard input for `-`, or all files of a directory.
 pub fn put(client: &Client, arguments: &PutArguments) -> Result<ExitCode, String> {
-    let (file, as_json) = (arguments.file.as_path(), arguments.output.json);
-    let kind = arguments.content_type.as_deref();
+    let file = arguments.file.as_path();
+    let shown = file.display();
+    if arguments.recursive && !file.is_dir() {
+        return Err(format!("{shown} is no directory: leave -r out"));
+    }
     if arguments.recursive {
-        if !file.is_dir() {
-            return Err(format!("{} is no directory: leave -r out", file.display()));
-        }
-        let place = Place::read(&arguments.path)?;
-        let found = count_files(file)?;
-        let work = Work::begin(("uploaded", "files"), found.files);
-        let client = client.with_retry(RETRY);
-        let outcome = upload(&client, file, &place, kind, arguments.no_clobber, work);
-        return report(
-            &outcome,
-            transferred("uploaded", ["file", "files"]),
-            as_json,
-        );
+        return put_all(client, arguments);
     }
     if file.is_dir() {
         return Err(format!(
-            "cannot read {}: it is a directory, which -r uploads",
-            file.display()
+            "cannot read {shown}: it is a directory, which -r uploads"
         ));
     }
+    put_one(client, arguments)
+}
+
+fn put_all(client: &Client, arguments: &PutArguments) -> Result<ExitCode, String> {
+    let place = Place::read(&arguments.path)?;
+    let found = count_files(&arguments.file)?;
+    let work = Work::begin(("uploaded", "files"), found.files);
+    let outcome = upload(
+        &client.with_retry(RETRY),
+        &arguments.file,
+        &place,
+        arguments.content_type.as_deref(),
+        arguments.no_clobber,
+        work,
+    );
+    let words = transferred("uploaded", ["file", "files"]);
+    report(&outcome, words, arguments.output.json)
+}
+
+fn put_one(client: &Client, arguments: &PutArguments) -> Result<ExitCode, String> {
+    let (file, as_json) = (arguments.file.as_path(), arguments.output.json);
     let place = place_of_upload(file, &arguments.path)?;
+    let kind = arguments.content_type.as_deref();
     let kind = kind.unwrap_or_else(|| content_type(&place.name));
     let blob = NewBlob {
         resource: &place.resource(),
@@ -149,24 +169,18 @@ pub fn put(client: &Client, arguments: &PutArguments) -> Result<ExitCode, String
     } else {
         put_file(client, file, blob)
     };
+    let shown = place.to_string();
     let bytes = match written {
         Err(error) if error.code() == "BlobAlreadyExists" => {
-            say(
-                as_json,
-                json!({"blob": place.to_string(), "done": false}),
-                &format!("{place} is there already"),
-            );
+            let fact = json!({"blob": shown, "done": false});
+            say(as_json, fact, &format!("{place} is there already"));
             return Ok(ExitCode::SUCCESS);
         }
         written => written.map_err(|error| unreadable_or(client, file, &place, error))?,
     };
-    let fact =
-        json!({"blob": place.to_string(), "bytes": bytes, "content_type": kind, "done": true});
-    say(
-        as_json,
-        fact,
-        &format!("put {place}, {}, {kind}", size(bytes)),
-    );
+    let fact = json!({"blob": shown, "bytes": bytes, "content_type": kind, "done": true});
+    let sentence = format!("put {place}, {}, {kind}", size(bytes));
+    say(as_json, fact, &sentence);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -215,12 +229,7 @@ pub fn remove(client: &Client, arguments: &RmArguments) -> Result<ExitCode, Stri
     } else {
         place.directory()
     };
-    let list = list_blobs(client, &place.container, &prefix, "", &mut |_| true);
-    let list =
-        list.map_err(|error| explain(client, Subject::Container(&place.container), error))?;
-    if list.count == 0 {
-        return Err(nothing_below(client, &place));
-    }
+    let list = listed(client, &place, &prefix, &mut |_| true)?;
     let question = format!(
         "Delete {}, {}, {} {}/{prefix}?",
         counted(list.count, "blob"),

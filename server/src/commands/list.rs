@@ -1,6 +1,6 @@
 //! `lazurite ls` and `tree`: list containers, queues and tables, and the blobs of a container.
 
-use crate::commands::listing::{pages, resources, text};
+use crate::commands::listing::{pages, resources};
 use crate::commands::nearest::{Subject, explain};
 use crate::commands::outcome::{is_printed, note};
 use lazurite_base::terminal::plain;
@@ -132,7 +132,7 @@ fn holds_any(client: &Client, place: &Place) -> Result<bool, String> {
 
 fn blob_fact(blob: &Element) -> Value {
     let properties = blob.child("Properties");
-    let property = |name| properties.map_or("", |properties| text(properties, name));
+    let property = |name| properties.map_or("", |properties| properties.raw_text(name));
     let bytes: u64 = property("Content-Length").parse().unwrap_or(0);
     let modified = date::parse_http(property("Last-Modified")).map(date::iso8601_seconds);
     json!({"kind": "blob", "name": blob.child_name("Name"), "bytes": bytes, "last_modified": modified})

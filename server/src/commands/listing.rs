@@ -20,7 +20,7 @@ pub fn resources(
     pages(client, service, "?comp=list", &mut |page| {
         let listed = page.child(list).into_iter();
         let items = listed.flat_map(|items| &items.children);
-        let mut facts = items.map(|item| json!({"kind": kind, "name": text(item, "Name")}));
+        let mut facts = items.map(|item| json!({"kind": kind, "name": item.raw_text("Name")}));
         facts.all(&mut *take)
     })
 }
@@ -63,14 +63,9 @@ pub fn pages(
         if !read(&page) {
             return Ok(false);
         }
-        marker = text(&page, "NextMarker").to_owned();
+        marker = page.raw_text("NextMarker").to_owned();
         if marker.is_empty() {
             return Ok(true);
         }
     }
-}
-
-/// The text of a child; empty if absent.
-pub fn text<'a>(element: &'a Element, name: &str) -> &'a str {
-    element.child(name).map_or("", |child| &*child.text)
 }

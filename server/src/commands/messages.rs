@@ -72,7 +72,7 @@ pub fn peeked(client: &Client, queue: &str, count: u32) -> Result<Vec<Value>, St
     let reply = reply.map_err(|error| explain(client, Subject::Queue(queue), error))?;
     let messages = reply.xml()?;
     let fact = |message: &Element| {
-        let text = |name: &str| message.child(name).map_or("", |child| &*child.text);
+        let text = |name: &str| message.raw_text(name);
         json!({
             "id": text("MessageId"), "inserted": iso(text("InsertionTime")), "expires": iso(text("ExpirationTime")),
             "dequeue_count": text("DequeueCount").parse::<u32>().unwrap_or(0), "text": text("MessageText"),

@@ -6,10 +6,11 @@ use crate::connection::Opening;
 use crate::local_ca::LocalCa;
 use crate::platform::patiently;
 use crate::private_files;
+use lazurite_base::locks;
 use lazurite_protocol::accounts::Accounts;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -109,8 +110,7 @@ impl Tls {
     /// sentence, changes nothing.
     pub fn reload(&self, cli: &Cli) -> Result<(), String> {
         let newer = self.origin.certified_key(cli)?;
-        let current = &self.certificate.0;
-        *current.write().unwrap_or_else(PoisonError::into_inner) = newer;
+        *locks::write(&self.certificate.0) = newer;
         Ok(())
     }
 }
@@ -121,12 +121,7 @@ struct CurrentCertificate(RwLock<Arc<CertifiedKey>>);
 
 impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(
-            self.0
-                .read()
-                .unwrap_or_else(PoisonError::into_inner)
-                .clone(),
-        )
+        Some(locks::read(&self.0).clone())
     }
 }
 

@@ -35,25 +35,13 @@ const MODES: [(&str, &str); 3] = [
 ];
 
 /// The button that leads to the page.
-pub fn link(place: &Place<'_>, name: &str) -> Markup {
+pub fn link(place: &Place, name: &str) -> Markup {
     html! { a.quiet.button href=(place.blob_path(&["access"], name)) { "Permissions" } }
 }
 
-pub async fn page(
-    State(console): State<Arc<Console>>,
-    Path((account, container)): Path<(String, String)>,
-    visit: Visit,
-) -> Page {
-    made(console, move |console| {
-        let place = Place::of(&account, &container);
-        access_page(console, &place, &visit)
-    })
-    .await
-}
-
-fn access_page(console: &Console, place: &Place<'_>, visit: &Visit) -> Result<Html> {
+pub fn page(console: &Console, place: &Place, visit: &Visit) -> Result<Html> {
     let name = visit.parameter("name");
-    let (services, _) = console.at(place.account)?;
+    let (services, _) = console.at(&place.account)?;
     let none = Conditions::default();
     let blob = services
         .blobs
@@ -86,7 +74,7 @@ fn access_page(console: &Console, place: &Place<'_>, visit: &Visit) -> Result<Ht
     };
     Ok(layout::page_in(
         console,
-        place.account,
+        &place.account,
         "Blobs",
         title,
         content,
@@ -189,7 +177,7 @@ fn permission_fields(permissions: &str) -> Markup {
 }
 
 /// The form that changes everything in a directory.
-fn below_form(console: &Console, place: &Place<'_>, name: &str) -> Markup {
+fn below_form(console: &Console, place: &Place, name: &str) -> Markup {
     html! {
         section {
             h2 { "This directory and everything in it" }
@@ -212,7 +200,7 @@ fn parts(list: &str) -> impl Iterator<Item = &str> {
 
 /// The entries of a field. Error: the first one that is not an entry.
 fn entries_of(form: &Form, with_rights: bool) -> Result<Vec<AclEntry>> {
-    let wrong = |message: String| Failure::new(400, "InvalidInput", message).with("Field", "acl");
+    let wrong = |message: String| Failure::invalid_input(message).with("Field", "acl");
     let parts: Vec<&str> = parts(form.required("acl")?).collect();
     for part in &parts {
         if AclEntry::parse_list(part, with_rights).is_err() {
@@ -235,7 +223,7 @@ fn of_list(error: Error) -> Failure {
     match error {
         Error::InvalidInput { reason } => {
             let message = format!("The list is refused: {reason}.");
-            Failure::new(400, "InvalidInput", message).with("Field", "acl")
+            Failure::invalid_input(message).with("Field", "acl")
         }
         error => error.into(),
     }
@@ -271,7 +259,7 @@ impl Change {
                 let permissions = Permissions::parse(text).ok_or_else(|| {
                     let text = &text[..text.floor_char_boundary(100)];
                     let message = format!("'{text}' is neither nine letters such as rwxr-x--- nor an octal number such as 0750.");
-                    Failure::new(400, "InvalidInput", message).with("Field", "permissions")
+                    Failure::invalid_input(message).with("Field", "permissions")
                 })?;
                 Ok(Change {
                     list: Some(AclChange::Permissions(permissions)),
@@ -280,7 +268,7 @@ impl Change {
             }
             act => {
                 let message = format!("There is no action '{act}' for permissions.");
-                Err(Failure::new(400, "InvalidInput", message))
+                Err(Failure::invalid_input(message))
             }
         }
     }
@@ -289,27 +277,26 @@ impl Change {
 /// Changes the permissions of one path.
 pub async fn save(
     State(console): State<Arc<Console>>,
-    Path((account, container)): Path<(String, String)>,
+    Path(place): Path<Place>,
     visit: Visit,
     Extension(form): Extension<Form>,
 ) -> Page<Response<Body>> {
-    let names = (account, container, visit.parameter("name"));
+    let names = (place, visit.parameter("name"));
     let saved = saved(console.clone(), names.clone(), &form).await;
     conflict::answer(console, names, again(form), saved).await
 }
 
 async fn saved(
     console: Arc<Console>,
-    (account, container, name): (String, String, String),
+    (place, name): (Place, String),
     form: &Form,
 ) -> Page<SeeOther> {
-    check_changeable(&container)?;
+    check_changeable(&place.container)?;
     let change = Change::of(form)?;
     let condition = unchanged(form.text("etag"));
-    let path = Place::of(&account, &container).blob_path(&["access"], &name);
+    let path = place.blob_path(&["access"], &name);
     written(console, path, Done::Saved, move |console| {
-        let (services, _) = console.at(&account)?;
-        let place = Place::of(&account, &container);
+        let (services, _) = console.at(&place.account)?;
         let address = place.current(&name);
         let (owner, group) = (change.owner, change.group);
         let list = change.list.as_ref();
@@ -323,7 +310,7 @@ async fn saved(
 
 /// The form again, beside the permissions that are stored now.
 fn again(form: Form) -> Again {
-    let parts = move |_: &Console, _: &Place<'_>, _: &str, stored: &Blob| {
+    let parts = move |_: &Console, _: &Place, _: &str, stored: &Blob| {
         let Some(access) = &stored.access else {
             return (html! {}, html! {});
         };
@@ -377,8 +364,7 @@ struct Item {
 #[derive(Clone)]
 struct Paths {
     console: Arc<Console>,
-    account: String,
-    container: String,
+    place: Place,
     directory: String,
     marker: Option<String>,
     has_begun: bool,
@@ -393,13 +379,6 @@ impl Paths {
             is_directory: blob.is_directory(),
         }
     }
-
-    fn place(&self) -> Place<'_> {
-        Place {
-            account: &self.account,
-            container: &self.container,
-        }
-    }
 }
 
 impl Items for Paths {
@@ -409,10 +388,10 @@ impl Items for Paths {
         if self.is_over {
             return Ok(None);
         }
-        let (services, own) = self.console.at(&self.account)?;
+        let (services, own) = self.console.at(&self.place.account)?;
         let mut items = Vec::new();
         if !self.has_begun {
-            let address = self.place().current(&self.directory);
+            let address = self.place.current(&self.directory);
             let none = Conditions::default();
             let own = services.blobs.get_blob_properties(&address, &none)?;
             items.push(Paths::item(self.directory.clone(), &own));
@@ -424,7 +403,9 @@ impl Items for Paths {
             max_results: Some(STEP),
             ..ListPaths::default()
         };
-        let page = services.blobs.list_paths(own, &self.container, &request)?;
+        let page = services
+            .blobs
+            .list_paths(own, &self.place.container, &request)?;
         self.has_begun = true;
         self.is_over = page.next_marker.is_none();
         self.marker = page.next_marker;
@@ -439,38 +420,37 @@ impl Items for Paths {
 /// Asks for a confirmation to change a directory and everything in it.
 pub async fn below(
     State(console): State<Arc<Console>>,
-    Path((account, container)): Path<(String, String)>,
+    Path(place): Path<Place>,
     visit: Visit,
     Extension(form): Extension<Form>,
 ) -> Page<SeeOther> {
-    check_changeable(&container)?;
+    check_changeable(&place.container)?;
     let mode = form.text("mode");
     let (_, meaning) = MODES
         .into_iter()
         .find(|(known, _)| *known == mode)
         .ok_or_else(|| {
             let message = format!("There is no mode '{mode}'.");
-            Failure::new(400, "InvalidInput", message).with("Field", "mode")
+            Failure::invalid_input(message).with("Field", "mode")
         })?;
     let changes = Changes::of(&form, mode)?;
     let entries = form.text("acl").to_owned();
     let paths = Paths {
         console: console.clone(),
-        account,
-        container,
+        place,
         directory: visit.parameter("name"),
         marker: None,
         has_begun: false,
         is_over: false,
     };
     made(console, move |console| {
-        let (place, directory) = (paths.place(), &paths.directory);
+        let (place, directory) = (&paths.place, &paths.directory);
         let task = Task {
-            account: paths.account.clone(),
+            account: place.account.clone(),
             section: "Blobs",
             verbs: ("Change the permissions of", "Changed the permissions of"),
             noun: noun(true),
-            place: format!("in {}/{directory}", paths.container),
+            place: format!("in {}/{directory}", place.container),
             back: place.blob_path(&["access"], directory),
         };
         let question = Question {
@@ -509,7 +489,7 @@ impl Changes {
             .all(|start| own.iter().any(|part| part.starts_with(start)));
         if mode == "set" && !is_whole {
             let message = "A list that replaces all entries needs those of the owner, the group and others: user::, group:: and other::.";
-            return Err(Failure::new(400, "InvalidInput", message).with("Field", "acl"));
+            return Err(Failure::invalid_input(message).with("Field", "acl"));
         }
         let own = if own.is_empty() {
             Vec::new()
@@ -525,7 +505,7 @@ impl Changes {
 
 fn changing(paths: Paths, changes: Changes) -> Act<Item> {
     Box::new(move |job, items| {
-        let (services, _) = paths.console.at(&paths.account)?;
+        let (services, _) = paths.console.at(&paths.place.account)?;
         let mut last = None;
         for item in items.iter().take_while(|_| !job.is_canceled()) {
             let change = if item.is_directory {
@@ -533,7 +513,7 @@ fn changing(paths: Paths, changes: Changes) -> Act<Item> {
             } else {
                 &changes.of_files
             };
-            let (address, condition) = (paths.place().current(&item.name), unchanged(&item.etag));
+            let (address, condition) = (paths.place.current(&item.name), unchanged(&item.etag));
             match services
                 .blobs
                 .set_access_control(&address, None, None, Some(change), &condition)

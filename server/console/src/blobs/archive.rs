@@ -1,14 +1,11 @@
 //! Blobs as one zip file, written while it is sent.
 
 use crate::blobs::chosen::{Item, Selected};
-use crate::blobs::place::Place;
 use crate::context::Console;
 use crate::jobs::{self, Items};
-use crate::links;
-use crate::respond::text;
+use crate::respond::{put_file_name, text};
 use axum::body::Body;
 use axum::http::Response;
-use axum::http::header::{CONTENT_DISPOSITION, HeaderValue};
 use lazurite_blob::Conditions;
 use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_services::connection::on_blocking_pool;
@@ -30,7 +27,7 @@ pub async fn archive(
     let base = base.to_owned();
     let directory = base.trim_end_matches('/').rsplit('/').next();
     let name = directory.filter(|name| !name.is_empty());
-    let file = format!("{}.zip", name.unwrap_or(&selected.container));
+    let file = format!("{}.zip", name.unwrap_or(&selected.place.container));
     // The first page is read before the response begins, so that a mistake gets an answer.
     let mut first = selected.clone();
     let has_any = on_blocking_pool(move || Ok(first.next()?.is_some())).await?;
@@ -39,15 +36,7 @@ pub async fn archive(
     }
     let body = written_by(move |target| write(&console, selected, &base, target));
     let mut response = text("application/zip", body);
-    let disposition = format!(
-        "attachment; filename*=UTF-8''{}",
-        links::encode(&file).replace('$', "%24")
-    );
-    if let Ok(disposition) = HeaderValue::try_from(disposition) {
-        response
-            .headers_mut()
-            .insert(CONTENT_DISPOSITION, disposition);
-    }
+    put_file_name(response.headers_mut(), &file);
     Ok(response)
 }
 
@@ -79,15 +68,12 @@ fn add(
     base: &str,
     zip: &mut ZipWriter<StreamWriter<&mut dyn Write>>,
 ) -> io::Result<()> {
-    let place = Place {
-        account: &selected.account,
-        container: &selected.container,
-    };
+    let place = &selected.place;
     let name = safe(item.name.strip_prefix(base).unwrap_or(&item.name));
     if item.is_directory {
         return Ok(zip.add_directory(name, SimpleFileOptions::default())?);
     }
-    let (services, _) = console.at(&selected.account).map_err(of_failure)?;
+    let (services, _) = console.at(&place.account).map_err(of_failure)?;
     let found = services
         .blobs
         .get_blob(&place.current(&item.name), None, &Conditions::default());

@@ -4,8 +4,8 @@
 use lazurite_blob::{
     APPEND_BLOCK_BYTES_MAX, AppendBlock, Blob, BlobAddress, BlobReader, BlobService, BlobSettings,
     BlobState, BlobType, ByteRange, Checksums, Conditions, DeleteBlob, DeleteSnapshots, Download,
-    ETags, Error, GetPageRanges, PUT_BLOB_BYTES_MAX, PUT_PAGE_BYTES_MAX, PageUpdate, PutAppendBlob,
-    PutBlob, PutPage, PutPageBlob, Result, SequenceConditions, Ticket, TierChanged, UploadKind,
+    Error, GetPageRanges, PUT_BLOB_BYTES_MAX, PUT_PAGE_BYTES_MAX, PageUpdate, PutAppendBlob,
+    PutBlob, PutPage, PutPageBlob, Result, SequenceConditions, Ticket, UploadKind,
 };
 use std::time::SystemTime;
 
@@ -31,20 +31,23 @@ pub fn copy(
         tier: download.blob.tiering.tier(now),
         ..BlobSettings::default()
     };
-    let is_new = |replaces: bool| Conditions {
-        if_none_match: ETags::parse("*").filter(|_| !replaces),
-        ..Conditions::default()
-    };
     match download.blob.blob_type() {
-        BlobType::BlockBlob => put_block_blob(to, download, settings, is_new(replaces), source_url),
+        BlobType::BlockBlob => {
+            let conditions = if replaces {
+                Conditions::default()
+            } else {
+                Conditions::absent()
+            };
+            put_block_blob(to, download, settings, conditions, source_url)
+        }
         BlobType::AppendBlob => {
             let Download { blob, body, .. } = download;
-            put_append_blob(to, &blob, settings, is_new(false))?;
+            put_append_blob(to, &blob, settings, Conditions::absent())?;
             or_removed(to, append_all(to, body, blob.is_sealed()))
         }
         BlobType::PageBlob => {
             let blob = download.blob;
-            put_page_blob(to, &blob, settings, is_new(false))?;
+            put_page_blob(to, &blob, settings, Conditions::absent())?;
             or_removed(to, put_all_pages(from, to, &blob))
         }
     }
@@ -160,10 +163,7 @@ fn put_page_blob(
 
 /// Writes the pages that the blob has: a long blob may be nearly empty.
 fn put_all_pages(from: &Side<'_>, to: &Side<'_>, blob: &Blob) -> Result<Ticket> {
-    let unchanged = Conditions {
-        if_match: ETags::parse(&blob.etag.quoted()),
-        ..Conditions::default()
-    };
+    let unchanged = Conditions::unchanged(blob.etag);
     let mut last = Ticket::ready();
     let mut marker = None;
     loop {
@@ -219,9 +219,7 @@ fn or_removed(to: &Side<'_>, copied: Result<Ticket>) -> Result<Ticket> {
     if copied.is_err() {
         let whole = DeleteBlob {
             snapshots: Some(DeleteSnapshots::Include),
-            permanent: false,
-            conditions: Conditions::default(),
-            tier_changed: TierChanged::default(),
+            ..DeleteBlob::default()
         };
         debug_assert_eq!(to.address.state, BlobState::Current);
         let _ = to.blobs.delete_blob(&to.address, &whole);

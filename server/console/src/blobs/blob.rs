@@ -1,6 +1,6 @@
 //! One blob, or a snapshot or version of it: properties, preview, download, deletion.
 
-use crate::blobs::place::{Place, visited_state};
+use crate::blobs::place::{Place, directory_of, visited_state};
 use crate::blobs::properties::properties;
 use crate::blobs::words::content_type;
 use crate::blobs::{
@@ -9,20 +9,19 @@ use crate::blobs::{
 use crate::context::Console;
 use crate::form::Form;
 use crate::format;
-use crate::respond::{Done, Html, Page, SeeOther, Visit, made, written};
+use crate::respond::{Done, Html, Page, SeeOther, Visit, put_file_name, written};
 use crate::{layout, links, preview};
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::header::{
-    ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
-    HeaderMap, HeaderValue, RANGE,
+    ACCEPT_RANGES, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue,
+    RANGE,
 };
 use axum::http::{Response, StatusCode};
 use lazurite_base::units::size;
 use lazurite_blob::{
     Blob, BlobAddress, BlobService, BlobState, ByteRange, Conditions, DeleteBlob, DeleteSnapshots,
-    TierChanged,
 };
 use lazurite_protocol::date;
 use lazurite_protocol::response::error::Result;
@@ -57,24 +56,12 @@ const MEDIA: [&str; 8] = [
 /// The policy for the content of a blob: it may neither run scripts nor load anything.
 const CONTENT_POLICY: &str = "default-src 'none'; sandbox";
 
-pub async fn page(
-    State(console): State<Arc<Console>>,
-    Path((account, container)): Path<(String, String)>,
-    visit: Visit,
-) -> Page {
-    made(console, move |console| {
-        blob_page(console, &account, &container, &visit)
-    })
-    .await
-}
-
-fn blob_page(console: &Console, account: &str, container: &str, visit: &Visit) -> Result<Html> {
+pub fn page(console: &Console, place: &Place, visit: &Visit) -> Result<Html> {
     let name = visit.parameter("name");
     let state = visited_state(visit)?;
-    let place = Place { account, container };
     let address = place.address(&name, state);
-    let (services, _) = console.at(account)?;
-    let kept = history::read(&services.blobs, &place, &name)?;
+    let (services, _) = console.at(&place.account)?;
+    let kept = history::read(&services.blobs, place, &name)?;
     let blob = match services
         .blobs
         .get_blob_properties(&address, &Conditions::default())
@@ -89,34 +76,36 @@ fn blob_page(console: &Console, account: &str, container: &str, visit: &Visit) -
     if let Some(directory) = blob.as_ref().filter(|blob| blob.is_directory())
         && state == BlobState::Current
     {
-        return Ok(directories::page(
-            console,
-            &place,
-            (&name, directory),
-            visit,
-        ));
+        let directory = (&*name, directory);
+        return Ok(directories::page(console, place, directory, visit));
     }
     let content = html! {
         (place.trail(&name))
         h1 { (format::name(&name, 300)) }
         (layout::note(console, visit))
-        (history::banner(console, &place, &name, state, blob.is_none()))
-        @if let Some(blob) = &blob { (parts(&services, visit, (&place, &address), blob)) }
-        (history::section(console, &place, &name, state, &kept))
+        (history::banner(console, place, &name, state, blob.is_none()))
+        @if let Some(blob) = &blob { (parts(&services, visit, (place, &address), blob)) }
+        (history::section(console, place, &name, state, &kept))
         @if let Some(blob) = blob.as_ref().filter(|_| state == BlobState::Current) {
-            (edit_forms(console, &services, &place, (&name, blob), visit))
-            (change::forms(console, &place, &name, blob, visit))
-            (danger(console, &place, &name))
+            (edit_forms(console, &services, place, (&name, blob), visit))
+            (change::forms(console, place, &name, blob, visit))
+            (danger(console, place, &name))
         }
     };
-    Ok(layout::page_in(console, account, "Blobs", &name, content))
+    Ok(layout::page_in(
+        console,
+        &place.account,
+        "Blobs",
+        &name,
+        content,
+    ))
 }
 
 /// The sections with the properties and the preview of a blob, snapshot or version.
 fn parts(
     services: &Arc<Services>,
     visit: &Visit,
-    (place, address): (&Place<'_>, &BlobAddress<'_>),
+    (place, address): (&Place, &BlobAddress<'_>),
     blob: &Blob,
 ) -> Markup {
     let name = address.blob;
@@ -128,7 +117,7 @@ fn parts(
         p.actions {
             a.button href=(content) download { "Download " (size(blob.length)) }
             @if address.state == BlobState::Current {
-                a.quiet.button href=(links::path(&["sas", place.account], &[("service", "blob"), ("name", place.container), ("blob", name)])) { "Share" }
+                a.quiet.button href=(links::path(&["sas", &place.account], &[("service", "blob"), ("name", &place.container), ("blob", name)])) { "Share" }
                 @if blob.access.is_some() { (access::link(place, name)) }
             }
         }
@@ -145,7 +134,7 @@ fn parts(
 fn edit_forms(
     console: &Console,
     services: &Services,
-    place: &Place<'_>,
+    place: &Place,
     (name, blob): (&str, &Blob),
     visit: &Visit,
 ) -> Markup {
@@ -188,7 +177,7 @@ fn preview_section(name: &str, blob: &Blob, start: Option<&[u8]>, content: &str)
     }
 }
 
-fn danger(console: &Console, place: &Place<'_>, name: &str) -> Markup {
+fn danger(console: &Console, place: &Place, name: &str) -> Markup {
     html! {
         details.danger {
             summary { "Delete this blob" }
@@ -203,28 +192,22 @@ fn danger(console: &Console, place: &Place<'_>, name: &str) -> Markup {
 
 pub async fn delete(
     State(console): State<Arc<Console>>,
-    Path((account, container)): Path<(String, String)>,
+    Path(place): Path<Place>,
     visit: Visit,
     Extension(form): Extension<Form>,
 ) -> Page<SeeOther> {
     let name = visit.parameter("name");
-    let directory = name.rfind('/').map_or("", |at| &name[..=at]).to_owned();
-    let path = links::path(&["blobs", &account, &container], &[("prefix", &directory)]);
+    let directory = directory_of(&name);
+    let path = place.tree_path(&[("prefix", directory)]);
     let snapshots = form.get("snapshots").map(|_| DeleteSnapshots::Include);
     let is_directory = form.get("recursive").is_some();
     written(console, path, Done::Deleted, move |console| {
         let request = DeleteBlob {
             snapshots,
-            permanent: false,
-            conditions: Conditions::default(),
-            tier_changed: TierChanged::default(),
-        };
-        let place = Place {
-            account: &account,
-            container: &container,
+            ..DeleteBlob::default()
         };
         let address = place.current(&name);
-        let (services, _) = console.at(&account)?;
+        let (services, _) = console.at(&place.account)?;
         let blobs = &services.blobs;
         if is_directory {
             return Ok(blobs.delete_path(&address, true, &request.conditions)?.1);
@@ -257,7 +240,7 @@ fn range_of(headers: &HeaderMap) -> Option<ByteRange> {
 /// or a sound for display in the page of the blob. Players ask for ranges.
 pub async fn content(
     State(console): State<Arc<Console>>,
-    Path((account, container)): Path<(String, String)>,
+    Path(place): Path<Place>,
     visit: Visit,
 ) -> Page<Response<Body>> {
     let name = visit.parameter("name");
@@ -266,12 +249,8 @@ pub async fn content(
     let shared = console.clone();
     let range = range_of(&visit.headers);
     let opened = on_blocking_pool(move || {
-        let place = Place {
-            account: &account,
-            container: &container,
-        };
         let address = place.address(&name, state);
-        let (services, _) = shared.at(&account)?;
+        let (services, _) = shared.at(&place.account)?;
         let download = services
             .blobs
             .get_blob(&address, range, &Conditions::default())?;
@@ -321,14 +300,7 @@ fn put_content_headers(
             CONTENT_TYPE,
             HeaderValue::from_static("application/octet-stream"),
         );
-        // A file name in UTF-8. Source: RFC 6266, section 4.3.
-        let disposition = format!(
-            "attachment; filename*=UTF-8''{}",
-            links::encode(file_name).replace('$', "%24")
-        );
-        if let Ok(disposition) = HeaderValue::try_from(disposition) {
-            headers.insert(CONTENT_DISPOSITION, disposition);
-        }
+        put_file_name(headers, file_name);
         return;
     };
     headers.insert(CONTENT_TYPE, kind);
@@ -337,6 +309,7 @@ fn put_content_headers(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::http::header::CONTENT_DISPOSITION;
 
     #[test]
     fn only_pictures_are_shown_in_the_origin_of_the_console() {

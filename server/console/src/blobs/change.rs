@@ -1,12 +1,12 @@
 //! The forms that change a blob, except its content: headers, metadata, tags, tier, lease.
 
 use crate::blobs::conflict::{self, Again};
-use crate::blobs::place::{Place, blob_path, check_changeable, unchanged};
+use crate::blobs::place::{Place, check_changeable, unchanged, written_blob};
 use crate::blobs::words::lease;
 use crate::context::Console;
 use crate::form::Form;
 use crate::layout;
-use crate::respond::{Done, Page, SeeOther, Visit, written};
+use crate::respond::{Done, Page, SeeOther, Visit};
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -36,13 +36,7 @@ const TIERS: [AccessTier; 4] = [
 ];
 
 /// All forms of the page of a blob.
-pub fn forms(
-    console: &Console,
-    place: &Place<'_>,
-    name: &str,
-    blob: &Blob,
-    visit: &Visit,
-) -> Markup {
+pub fn forms(console: &Console, place: &Place, name: &str, blob: &Blob, visit: &Visit) -> Markup {
     let form = |path: &str, content: Markup| form(console, place, (name, blob), path, content);
     html! {
         (lease_section(console, place, (name, blob), visit))
@@ -60,7 +54,7 @@ pub fn forms(
 /// The forms of the page of a directory.
 pub fn directory_forms(
     console: &Console,
-    place: &Place<'_>,
+    place: &Place,
     name: &str,
     directory: &Blob,
     visit: &Visit,
@@ -79,7 +73,7 @@ pub fn directory_forms(
 /// A form that changes a blob if it is as it was when the page was made.
 fn form(
     console: &Console,
-    place: &Place<'_>,
+    place: &Place,
     (name, blob): (&str, &Blob),
     path: &str,
     content: Markup,
@@ -96,7 +90,7 @@ fn form(
 /// The section that breaks a lease, if there is one.
 fn lease_section(
     console: &Console,
-    place: &Place<'_>,
+    place: &Place,
     (name, blob): (&str, &Blob),
     visit: &Visit,
 ) -> Markup {
@@ -175,21 +169,13 @@ fn tier_field(blob: &Blob, visit: &Visit) -> Markup {
 /// Changes a blob and redirects to its page.
 async fn changed(
     console: Arc<Console>,
-    (account, container): (String, String),
+    place: Place,
     visit: Visit,
     change: impl FnOnce(&BlobService, &BlobAddress<'_>) -> Result<Ticket> + Send + 'static,
 ) -> Page<SeeOther> {
-    check_changeable(&container)?;
-    let name = visit.parameter("name");
-    let path = blob_path(&account, &container, &name);
-    written(console, path, Done::Saved, move |console| {
-        let place = Place {
-            account: &account,
-            container: &container,
-        };
-        change(&console.at(&account)?.0.blobs, &place.current(&name))
-    })
-    .await
+    check_changeable(&place.container)?;
+    let names = (place, visit.parameter("name"));
+    written_blob(console, names, Done::Saved, change).await
 }
 
 /// The part of a blob that a form changes.
@@ -203,7 +189,7 @@ enum Part {
 /// The form again, beside the values that are stored now.
 fn again(part: Part, form: Form) -> Again {
     let pairs = |form: &Form, field: &str| form.pairs(field).unwrap_or_default();
-    let parts = move |_: &Console, _: &Place<'_>, _: &str, stored: &Blob| {
+    let parts = move |_: &Console, _: &Place, _: &str, stored: &Blob| {
         let (mine, there, fields) = match part {
             Part::Properties => {
                 let headers = headers_of(&form);
@@ -237,31 +223,25 @@ fn again(part: Part, form: Form) -> Again {
 /// response shows both versions.
 async fn changed_if(
     console: Arc<Console>,
-    (account, container): (String, String),
+    place: Place,
     visit: Visit,
     (part, form): (Part, Form),
     change: impl FnOnce(&BlobService, &BlobAddress<'_>, &Conditions) -> Result<Ticket> + Send + 'static,
 ) -> Page<Response<Body>> {
     let condition = unchanged(form.text("etag"));
-    let names = (account.clone(), container.clone(), visit.parameter("name"));
-    let saved = changed(
-        console.clone(),
-        (account, container),
-        visit,
-        move |blobs, address| change(blobs, address, &condition),
-    );
-    let saved = saved.await;
+    let names = (place.clone(), visit.parameter("name"));
+    let change =
+        move |blobs: &BlobService, address: &BlobAddress<'_>| change(blobs, address, &condition);
+    let saved = changed(console.clone(), place, visit, change).await;
     conflict::answer(console, names, again(part, form), saved).await
 }
 
-type Names = Path<(String, String)>;
-
 pub async fn break_lease(
     State(console): State<Arc<Console>>,
-    Path(names): Names,
+    Path(place): Path<Place>,
     visit: Visit,
 ) -> Page<SeeOther> {
-    changed(console, names, visit, |blobs, address| {
+    changed(console, place, visit, |blobs, address| {
         let action = LeaseAction::Break(Some(0));
         let (_, _, ticket) = blobs.lease_blob(address, action, &Conditions::default())?;
         Ok(ticket)
@@ -271,13 +251,13 @@ pub async fn break_lease(
 
 pub async fn set_tier(
     State(console): State<Arc<Console>>,
-    Path(names): Names,
+    Path(place): Path<Place>,
     visit: Visit,
     Extension(form): Extension<Form>,
 ) -> Page<SeeOther> {
     let tier = AccessTier::parse(form.text("tier"));
-    let tier = tier.ok_or_else(|| Failure::new(400, "InvalidInput", "There is no such tier."))?;
-    changed(console, names, visit, move |blobs, address| {
+    let tier = tier.ok_or_else(|| Failure::invalid_input("There is no such tier."))?;
+    changed(console, place, visit, move |blobs, address| {
         let priority = RehydratePriority::Standard;
         Ok(blobs
             .set_blob_tier(address, tier, priority, &Conditions::default())?
@@ -288,7 +268,7 @@ pub async fn set_tier(
 
 pub async fn set_tags(
     State(console): State<Arc<Console>>,
-    Path(names): Names,
+    Path(place): Path<Place>,
     visit: Visit,
     Extension(form): Extension<Form>,
 ) -> Page<Response<Body>> {
@@ -296,12 +276,12 @@ pub async fn set_tags(
     let change = move |blobs: &BlobService, address: &BlobAddress<'_>, unchanged: &Conditions| {
         Ok(blobs.set_blob_tags(address, tags, unchanged)?)
     };
-    changed_if(console, names, visit, (Part::Tags, form), change).await
+    changed_if(console, place, visit, (Part::Tags, form), change).await
 }
 
 pub async fn set_metadata(
     State(console): State<Arc<Console>>,
-    Path(names): Names,
+    Path(place): Path<Place>,
     visit: Visit,
     Extension(form): Extension<Form>,
 ) -> Page<Response<Body>> {
@@ -309,12 +289,12 @@ pub async fn set_metadata(
     let change = move |blobs: &BlobService, address: &BlobAddress<'_>, unchanged: &Conditions| {
         Ok(blobs.set_blob_metadata(address, metadata, unchanged)?.1)
     };
-    changed_if(console, names, visit, (Part::Metadata, form), change).await
+    changed_if(console, place, visit, (Part::Metadata, form), change).await
 }
 
 pub async fn set_properties(
     State(console): State<Arc<Console>>,
-    Path(names): Names,
+    Path(place): Path<Place>,
     visit: Visit,
     Extension(form): Extension<Form>,
 ) -> Page<Response<Body>> {
@@ -328,7 +308,7 @@ pub async fn set_properties(
         };
         Ok(blobs.set_blob_properties(address, headers, unchanged)?.1)
     };
-    changed_if(console, names, visit, (Part::Properties, form), change).await
+    changed_if(console, place, visit, (Part::Properties, form), change).await
 }
 
 /// The headers in a form.

@@ -5,9 +5,9 @@ use crate::blobs::place::Place;
 use crate::context::Console;
 use crate::form::Form;
 use crate::jobs::Items;
-use crate::selection::{ALL, ITEM};
+use crate::selection::{self, ALL, ITEM};
 use lazurite_blob::{BlobEntry, Conditions, ListBlobs};
-use lazurite_protocol::response::error::{Failure, Result};
+use lazurite_protocol::response::error::Result;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -54,8 +54,7 @@ impl Target {
 #[derive(Clone)]
 pub struct Selected {
     pub console: Arc<Console>,
-    pub account: String,
-    pub container: String,
+    pub place: Place,
     pub is_hierarchical: bool,
     targets: VecDeque<Target>,
     marker: Option<String>,
@@ -66,22 +65,19 @@ pub struct Selected {
 impl Selected {
     /// Reads the selection of a form. The value of a box is a JSON array: name and ETag of a blob,
     /// or the prefix of a directory alone.
-    pub fn of(
-        console: &Arc<Console>,
-        account: &str,
-        container: &str,
-        form: &Form,
-    ) -> Result<Selected> {
-        let (services, own) = console.at(account)?;
-        let properties = services.blobs.get_container_properties(own, container)?;
+    pub fn of(console: &Arc<Console>, place: Place, form: &Form) -> Result<Selected> {
+        let (services, own) = console.at(&place.account)?;
+        let properties = services
+            .blobs
+            .get_container_properties(own, &place.container)?;
         let is_hierarchical = properties.hierarchical;
         let mut targets = VecDeque::new();
         if form.get(ALL).is_some() {
             targets.push_back(Target::Prefix(form.text("prefix").to_owned()));
         } else {
             for text in form.all(ITEM) {
-                let wrong = |_| Failure::new(400, "InvalidInput", "A selected row cannot be read.");
-                let mut parts: VecDeque<String> = serde_json::from_str(text).map_err(wrong)?;
+                let mut parts: VecDeque<String> =
+                    serde_json::from_str(text).map_err(selection::unreadable)?;
                 targets.extend(match (parts.pop_front(), parts.pop_front()) {
                     (Some(name), Some(etag)) => Some(Target::Blob(Item::of_blob(name, etag))),
                     (Some(name), None) if is_hierarchical => Some(Target::Directory(name)),
@@ -93,8 +89,7 @@ impl Selected {
         leave_out_inner(&mut targets);
         Ok(Selected {
             console: console.clone(),
-            account: account.to_owned(),
-            container: container.to_owned(),
+            place,
             is_hierarchical,
             targets,
             marker: None,
@@ -113,13 +108,6 @@ impl Selected {
             Target::Blob(item) => item.name == name,
             Target::Prefix(prefix) | Target::Directory(prefix) => name.starts_with(prefix),
         })
-    }
-
-    pub fn place(&self) -> Place<'_> {
-        Place {
-            account: &self.account,
-            container: &self.container,
-        }
     }
 }
 
@@ -147,8 +135,8 @@ impl Selected {
     /// Notes the directory that is the next target. Another client may have deleted it.
     fn note_directory(&mut self, name: &str) -> Result<()> {
         let name = name.trim_end_matches('/').to_owned();
-        let (services, _) = self.console.at(&self.account)?;
-        let address = self.place().current(&name);
+        let (services, _) = self.console.at(&self.place.account)?;
+        let address = self.place.current(&name);
         let found = services
             .blobs
             .get_blob_properties(&address, &Conditions::default());
@@ -200,7 +188,7 @@ impl Items for Selected {
                     return Ok(Some(page));
                 }
             };
-            let (services, account) = self.console.at(&self.account)?;
+            let (services, account) = self.console.at(&self.place.account)?;
             let request = ListBlobs {
                 prefix,
                 marker: self.marker.take(),
@@ -209,7 +197,7 @@ impl Items for Selected {
             };
             let page = services
                 .blobs
-                .list_blobs(account, &self.container, &request)?;
+                .list_blobs(account, &self.place.container, &request)?;
             self.marker = page.next_marker;
             if self.marker.is_none() {
                 self.targets.pop_front();

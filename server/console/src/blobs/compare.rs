@@ -6,16 +6,14 @@ use crate::blobs::words::content_type;
 use crate::context::Console;
 use crate::diff::{self, Line};
 use crate::format::{self, cut};
-use crate::respond::{Html, Page, Visit, made};
+use crate::respond::{Html, Visit};
 use crate::value_text::hex;
 use crate::{layout, preview};
-use axum::extract::{Path, State};
 use lazurite_base::units;
 use lazurite_blob::{Blob, BlobAddress, BlobService, BlobState, ByteRange, Conditions};
 use lazurite_protocol::response::error::Result;
 use lazurite_services::blob::header_text;
 use maud::{Markup, html};
-use std::sync::Arc;
 use std::time::SystemTime;
 
 /// Maximum length of content that is compared.
@@ -26,25 +24,10 @@ const LINES_SHOWN: usize = 300;
 pub const CONTEXT_LINES: usize = 3;
 const LINE_BYTES_SHOWN: usize = 200;
 
-pub async fn page(
-    State(console): State<Arc<Console>>,
-    Path((account, container)): Path<(String, String)>,
-    visit: Visit,
-) -> Page {
-    made(console, move |console| {
-        let place = Place {
-            account: &account,
-            container: &container,
-        };
-        compare_page(console, &place, &visit)
-    })
-    .await
-}
-
-fn compare_page(console: &Console, place: &Place<'_>, visit: &Visit) -> Result<Html> {
+pub fn page(console: &Console, place: &Place, visit: &Visit) -> Result<Html> {
     let name = visit.parameter("name");
     let state = visited_state(visit)?;
-    let (services, _) = console.at(place.account)?;
+    let (services, _) = console.at(&place.account)?;
     let blobs = &services.blobs;
     let addresses = [place.address(&name, state), place.current(&name)];
     let read =
@@ -68,7 +51,7 @@ fn compare_page(console: &Console, place: &Place<'_>, visit: &Visit) -> Result<H
     };
     Ok(layout::page_in(
         console,
-        place.account,
+        &place.account,
         "Blobs",
         &name,
         content,

@@ -45,12 +45,12 @@ pub const YOURS: Words = Words {
     again: "Yours",
 };
 
-type Parts = Box<dyn FnOnce(&Console, &Place<'_>, &str, &Blob) -> (Markup, Markup) + Send>;
+type Parts = Box<dyn FnOnce(&Console, &Place, &str, &Blob) -> (Markup, Markup) + Send>;
 
 /// The answer to a form: what `saved` is, or the page of the conflict.
 pub async fn answer(
     console: Arc<Console>,
-    (account, container, name): (String, String, String),
+    (place, name): (Place, String),
     again: Again,
     saved: Page<SeeOther>,
 ) -> Page<Response<Body>> {
@@ -59,10 +59,6 @@ pub async fn answer(
         saved => return Ok(saved?.into_response()),
     };
     let page = made(console, move |console| {
-        let place = Place {
-            account: &account,
-            container: &container,
-        };
         page(console, &place, &name, again, failure)
     });
     Ok((StatusCode::PRECONDITION_FAILED, page.await?).into_response())
@@ -75,12 +71,12 @@ fn is_change(failure: &Failure) -> bool {
 
 fn page(
     console: &Console,
-    place: &Place<'_>,
+    place: &Place,
     name: &str,
     again: Again,
     failure: Failure,
 ) -> Result<Html> {
-    let (services, account) = console.at(place.account)?;
+    let (services, account) = console.at(&place.account)?;
     let address = place.current(name);
     let found = services
         .blobs
@@ -90,7 +86,7 @@ fn page(
     };
     debug_assert_eq!(address.account, account);
     let path = format!("{}/{name}", place.container);
-    let by = related::last_change(console, ServiceKind::Blob, place.account, &path);
+    let by = related::last_change(console, ServiceKind::Blob, &place.account, &path);
     let words = &again.words;
     let (both, fields) = (again.parts)(console, place, name, &stored);
     let content = html! {
@@ -109,7 +105,7 @@ fn page(
     };
     Ok(layout::page_in(
         console,
-        place.account,
+        &place.account,
         "Blobs",
         name,
         content,

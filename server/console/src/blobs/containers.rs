@@ -4,11 +4,9 @@ use crate::blobs::count::count_blobs;
 use crate::blobs::place::{Place, check_changeable};
 use crate::blobs::words::lease;
 use crate::context::Console;
-use crate::form::Form;
-use crate::lists::{self, Kind, Listed};
+use crate::lists::{Kind, Listed};
 use crate::respond::{Done, Page, SeeOther, Visit, made, written};
 use crate::{format, layout, links, resource_tree, selection};
-use axum::Extension;
 use axum::extract::{Path, State};
 use lazurite_base::units;
 use lazurite_blob::{Conditions, LeaseAction, ListContainers, PublicAccess};
@@ -21,7 +19,7 @@ use std::time::Duration;
 const CONTAINERS_SHOWN: u32 = 250;
 /// Maximum time for counting blobs before a deletion is confirmed.
 const COUNT_TIME_MAX: Duration = Duration::from_millis(30);
-const CONTAINERS: Kind = Kind {
+pub const CONTAINERS: Kind = Kind {
     section: "Blobs",
     folder: "blobs",
     title: "Containers",
@@ -29,6 +27,13 @@ const CONTAINERS: Kind = Kind {
     pattern: "[a-z0-9](-?[a-z0-9]){2,62}",
     rule: "3 to 63 lower-case letters, digits and single hyphens",
     contents: "blobs",
+    list,
+    create: |console, account, name| {
+        let (services, account) = console.at(account)?;
+        let settings = services.container_settings(account);
+        let blobs = &services.blobs;
+        Ok(blobs.create_container_with(account, name, settings)?.1)
+    },
     delete: |console, account, name| {
         check_changeable(name)?;
         let (services, account) = console.at(account)?;
@@ -39,15 +44,7 @@ const CONTAINERS: Kind = Kind {
     },
 };
 
-pub async fn page(
-    State(console): State<Arc<Console>>,
-    account: Option<Path<String>>,
-    visit: Visit,
-) -> Page {
-    lists::page(console, account, visit, &CONTAINERS, listed).await
-}
-
-fn listed(console: &Console, visit: &Visit, account: &str) -> Result<Listed> {
+fn list(console: &Console, visit: &Visit, account: &str) -> Result<Listed> {
     let request = ListContainers {
         prefix: visit.parameter("prefix"),
         marker: Some(visit.parameter("from")),
@@ -88,89 +85,53 @@ fn access(access: PublicAccess) -> &'static str {
     }
 }
 
-pub async fn create(
-    State(console): State<Arc<Console>>,
-    Path(account): Path<String>,
-    Extension(form): Extension<Form>,
-) -> Page<SeeOther> {
-    let container = form.required("container")?.to_owned();
-    let path = links::path(&["blobs", &account, &container], &[]);
-    written(console, path, Done::Created, move |console| {
-        let (services, account) = console.at(&account)?;
-        let blobs = &services.blobs;
-        let settings = services.container_settings(account);
-        Ok(blobs
-            .create_container_with(account, &container, settings)?
-            .1)
-    })
-    .await
-}
-
 /// The page that confirms the deletion of a container, with the number of its blobs.
-pub async fn confirm(
-    State(console): State<Arc<Console>>,
-    Path((account, container)): Path<(String, String)>,
-) -> Page {
+pub async fn confirm(State(console): State<Arc<Console>>, Path(place): Path<Place>) -> Page {
     made(console, move |console| {
-        let place = Place {
-            account: &account,
-            container: &container,
-        };
         let (blobs, is_all) = count_blobs(console, &place, "", COUNT_TIME_MAX)?;
         let content = html! {
             (place.trail(""))
-            h1 { "Delete " (container) }
+            h1 { "Delete " (place.container) }
             p.alert role="alert" {
                 "The container has " @if !is_all { "more than " } b { (units::counted(blobs, "blob")) }
                 ", snapshots and versions not counted. All of them are deleted with it."
             }
-            form.actions method="post" action=(links::path(&["blobs", &account, &container, "delete"], &[])) {
+            form.actions method="post" action=(place.path(&["delete"])) {
                 (layout::token(console))
-                button.danger { "Delete " (container) " and " @if !is_all { "more than " } (units::counted(blobs, "blob")) }
+                button.danger { "Delete " (place.container) " and " @if !is_all { "more than " } (units::counted(blobs, "blob")) }
                 a.quiet.button href=(place.tree_path(&[])) { "Cancel" }
             }
         };
-        Ok(layout::page_in(console, &account, "Blobs", &container, content))
+        Ok(layout::page_in(console, &place.account, "Blobs", &place.container, content))
     })
     .await
 }
 
 pub async fn delete(
     State(console): State<Arc<Console>>,
-    Path((account, container)): Path<(String, String)>,
+    Path(place): Path<Place>,
 ) -> Page<SeeOther> {
-    check_changeable(&container)?;
-    let path = links::path(&["blobs", &account], &[]);
+    let path = links::path(&["blobs", &place.account], &[]);
     written(console, path, Done::Deleted, move |console| {
-        let (services, account) = console.at(&account)?;
-        let blobs = &services.blobs;
-        Ok(blobs.delete_container(account, &container, &Conditions::default())?)
+        (CONTAINERS.delete)(console, &place.account, &place.container)
     })
     .await
 }
 
 pub async fn break_lease(
     State(console): State<Arc<Console>>,
-    Path((account, container)): Path<(String, String)>,
+    Path(place): Path<Place>,
 ) -> Page<SeeOther> {
-    let path = links::path(&["blobs", &account, &container], &[]);
+    let path = place.path(&[]);
     written(console, path, Done::Saved, move |console| {
-        let (services, account) = console.at(&account)?;
+        let (services, account) = console.at(&place.account)?;
         let action = LeaseAction::Break(Some(0));
         let none = Conditions::default();
-        let (_, _, ticket) = services
-            .blobs
-            .lease_container(account, &container, action, &none)?;
+        let (_, _, ticket) =
+            services
+                .blobs
+                .lease_container(account, &place.container, action, &none)?;
         Ok(ticket)
     })
     .await
-}
-
-/// Answers the buttons above the list.
-pub async fn act(
-    console: State<Arc<Console>>,
-    account: Path<String>,
-    form: Extension<Form>,
-) -> Page<SeeOther> {
-    lists::act(&CONTAINERS, console, account, form).await
 }

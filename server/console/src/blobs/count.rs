@@ -12,11 +12,11 @@ const COUNT_STEP: u32 = 1000;
 /// The number of blobs below a prefix, and whether all were counted in the time allowed.
 pub fn count_blobs(
     console: &Console,
-    place: &Place<'_>,
+    place: &Place,
     prefix: &str,
     time_max: Duration,
 ) -> Result<(u64, bool)> {
-    let (services, account) = console.at(place.account)?;
+    let (services, account) = console.at(&place.account)?;
     let started = Instant::now();
     let (mut blobs, mut marker) = (0, None);
     loop {
@@ -28,7 +28,7 @@ pub fn count_blobs(
         };
         let page = services
             .blobs
-            .list_blobs(account, place.container, &request)?;
+            .list_blobs(account, &place.container, &request)?;
         let listed = page.entries.iter();
         blobs += listed
             .filter(|entry| matches!(entry, BlobEntry::Blob(_)))

@@ -25,8 +25,7 @@ const AVRO_MAGIC: &[u8] = b"Obj\x01";
 /// The content of a blob, with random access.
 struct Stored {
     services: Arc<Services>,
-    account: String,
-    container: String,
+    place: Place,
     name: String,
     state: BlobState,
     length: u64,
@@ -42,15 +41,11 @@ impl Content for Stored {
         if length == 0 {
             return Ok(content.freeze());
         }
-        let place = Place {
-            account: &self.account,
-            container: &self.container,
-        };
         let range = ByteRange {
             first: offset,
             last: Some(offset + length as u64 - 1),
         };
-        let address = place.address(&self.name, self.state);
+        let address = self.place.address(&self.name, self.state);
         let none = Conditions::default();
         let download = self.services.blobs.get_blob(&address, Some(range), &none);
         let mut body = download.map_err(io::Error::other)?.body;
@@ -76,8 +71,7 @@ pub fn shown(
     }
     let content = Stored {
         services: services.clone(),
-        account: address.account.to_owned(),
-        container: address.container.to_owned(),
+        place: Place::of(address.account, address.container),
         name: address.blob.to_owned(),
         state: address.state,
         length,

@@ -7,12 +7,12 @@ use crate::blobs::properties::properties;
 use crate::blobs::{access, change, rename};
 use crate::context::Console;
 use crate::form::Form;
-use crate::respond::{Done, Html, Page, SeeOther, Visit, made, written};
-use crate::{format, layout, links};
+use crate::respond::{Done, Html, Page, SeeOther, Visit, written};
+use crate::{format, layout};
 use axum::Extension;
 use axum::extract::{Path, State};
 use lazurite_base::units;
-use lazurite_blob::{Blob, Conditions, CreatePath, ETags, Error, PathKind};
+use lazurite_blob::{Blob, Conditions, CreatePath, Error, PathKind};
 use lazurite_protocol::response::error::{Failure, Result};
 use maud::{Markup, html};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const COUNT_TIME_MAX: Duration = Duration::from_millis(30);
 /// The page of a directory: its properties, with the forms that change them.
 pub fn page(
     console: &Console,
-    place: &Place<'_>,
+    place: &Place,
     (name, directory): (&str, &Blob),
     visit: &Visit,
 ) -> Html {
@@ -42,15 +42,15 @@ pub fn page(
         section { h2 { "Properties" } (properties(directory, visit)) }
         (change::directory_forms(console, place, name, directory, visit))
     };
-    layout::page_in(console, place.account, "Blobs", name, content)
+    layout::page_in(console, &place.account, "Blobs", name, content)
 }
 
 /// The panel that makes a directory in the shown one.
-pub fn new_form(console: &Console, place: &Place<'_>, parent: &str) -> Markup {
+pub fn new_form(console: &Console, place: &Place, parent: &str) -> Markup {
     html! {
         details.drop {
             summary.button { "New directory" }
-            div.panel { form.fields method="post" action=(links::path(&["blobs", place.account, place.container, "directory"], &[])) {
+            div.panel { form.fields method="post" action=(place.path(&["directory"])) {
                 (layout::token(console))
                 input type="hidden" name="parent" value=(parent);
                 label.grow { "Name " input name="directory" required autocomplete="off" spellcheck="false"; }
@@ -63,22 +63,18 @@ pub fn new_form(console: &Console, place: &Place<'_>, parent: &str) -> Markup {
 /// Makes a directory, and those on the way to it.
 pub async fn create(
     State(console): State<Arc<Console>>,
-    Path((account, container)): Path<(String, String)>,
+    Path(place): Path<Place>,
     Extension(form): Extension<Form>,
 ) -> Page<SeeOther> {
-    check_changeable(&container)?;
+    check_changeable(&place.container)?;
     let name = form.required("directory")?.trim_matches('/');
     let name = format!("{}{name}", form.text("parent"));
-    let path = Place::of(&account, &container).tree_path(&[("prefix", &format!("{name}/"))]);
+    let path = place.tree_path(&[("prefix", &format!("{name}/"))]);
     written(console, path, Done::Created, move |console| {
-        let (services, _) = console.at(&account)?;
-        let place = Place::of(&account, &container);
+        let (services, _) = console.at(&place.account)?;
         let address = place.current(&name);
         let request = CreatePath {
-            conditions: Conditions {
-                if_none_match: ETags::parse("*"),
-                ..Conditions::default()
-            },
+            conditions: Conditions::absent(),
             ..CreatePath::of(PathKind::Directory)
         };
         let created = services.blobs.create_path(&address, request);
@@ -100,20 +96,9 @@ fn refused(error: Error) -> Failure {
 }
 
 /// The page that confirms the deletion of a directory, with the number of paths in it.
-pub async fn confirm(
-    State(console): State<Arc<Console>>,
-    Path((account, container)): Path<(String, String)>,
-    visit: Visit,
-) -> Page {
-    made(console, move |console| {
-        let place = Place::of(&account, &container);
-        question(console, &place, &visit.parameter("name"))
-    })
-    .await
-}
-
-fn question(console: &Console, place: &Place<'_>, name: &str) -> Result<Html> {
-    let (services, _) = console.at(place.account)?;
+pub fn confirm(console: &Console, place: &Place, visit: &Visit) -> Result<Html> {
+    let name = &visit.parameter("name");
+    let (services, _) = console.at(&place.account)?;
     let none = Conditions::default();
     let found = services
         .blobs
@@ -144,7 +129,7 @@ fn question(console: &Console, place: &Place<'_>, name: &str) -> Result<Html> {
     };
     Ok(layout::page_in(
         console,
-        place.account,
+        &place.account,
         "Blobs",
         name,
         content,

@@ -1,14 +1,15 @@
 //! The history of a blob: its snapshots and versions, with the deleted ones. Makes and restores
 //! them.
 
-use crate::blobs::place::{Place, blob_path, state_of};
+use crate::blobs::place::{Place, visited_state, written_blob};
 use crate::context::{Console, stored};
-use crate::respond::{Done, Page, SeeOther, Visit, written};
+use crate::respond::{Done, Page, SeeOther, Visit};
 use crate::{format, layout, links};
 use axum::extract::{Path, State};
 use lazurite_base::units::size;
 use lazurite_blob::{
-    Blob, BlobEntry, BlobService, BlobState, Conditions, CopyBlob, ListBlobs, ListedBlob,
+    Blob, BlobAddress, BlobEntry, BlobService, BlobState, Conditions, CopyBlob, ListBlobs,
+    ListedBlob,
 };
 use lazurite_protocol::response::error::Result;
 use maud::{Markup, html};
@@ -19,7 +20,7 @@ const KEPT_SHOWN: u32 = 100;
 
 /// The current blob, its snapshots and its versions, also deleted ones, oldest first: at most one
 /// more than [`KEPT_SHOWN`].
-pub fn read(blobs: &BlobService, place: &Place<'_>, name: &str) -> Result<Vec<ListedBlob>> {
+pub fn read(blobs: &BlobService, place: &Place, name: &str) -> Result<Vec<ListedBlob>> {
     // Other names with this prefix follow the states of this one.
     let request = ListBlobs {
         prefix: name.to_owned(),
@@ -29,7 +30,7 @@ pub fn read(blobs: &BlobService, place: &Place<'_>, name: &str) -> Result<Vec<Li
         deleted: true,
         ..ListBlobs::default()
     };
-    let page = blobs.list_blobs(stored(place.account), place.container, &request)?;
+    let page = blobs.list_blobs(stored(&place.account), &place.container, &request)?;
     let listed = page.entries.into_iter().filter_map(|entry| match entry {
         BlobEntry::Blob(listed) => Some(listed),
         BlobEntry::Prefix(_) | BlobEntry::Directory(_) => None,
@@ -49,7 +50,7 @@ fn state(blob: &Blob) -> BlobState {
 /// The note at the top of the page of a snapshot, version or deleted blob.
 pub fn banner(
     console: &Console,
-    place: &Place<'_>,
+    place: &Place,
     name: &str,
     state: BlobState,
     is_missing: bool,
@@ -73,7 +74,7 @@ pub fn banner(
     }
 }
 
-fn restore_form(console: &Console, place: &Place<'_>, name: &str, state: BlobState) -> Markup {
+fn restore_form(console: &Console, place: &Place, name: &str, state: BlobState) -> Markup {
     html! {
         form.actions method="post" action=(place.state_path(&["restore"], name, state)) {
             (layout::token(console))
@@ -85,7 +86,7 @@ fn restore_form(console: &Console, place: &Place<'_>, name: &str, state: BlobSta
 /// The list of snapshots and versions, with a form for each action.
 pub fn section(
     console: &Console,
-    place: &Place<'_>,
+    place: &Place,
     name: &str,
     shown: BlobState,
     kept: &[ListedBlob],
@@ -116,7 +117,7 @@ pub fn section(
     }
 }
 
-fn row(console: &Console, place: &Place<'_>, name: &str, shown: BlobState, blob: &Blob) -> Markup {
+fn row(console: &Console, place: &Place, name: &str, shown: BlobState, blob: &Blob) -> Markup {
     let state = state(blob);
     let (kind, moment) = match state {
         BlobState::Current => ("blob", String::new()),
@@ -159,53 +160,40 @@ fn act(console: &Console, path: &str, title: &str) -> Markup {
 /// Copies a snapshot or version over the current blob.
 pub async fn restore(
     State(console): State<Arc<Console>>,
-    Path((account, container)): Path<(String, String)>,
+    Path(place): Path<Place>,
     visit: Visit,
 ) -> Page<SeeOther> {
     let name = visit.parameter("name");
-    let (snapshot, version) = (visit.parameter("snapshot"), visit.parameter("version"));
-    let state = state_of(&snapshot, &version)?;
+    let state = visited_state(&visit)?;
     let source_url = format!(
-        "{}://{}/{account}/{container}/{}",
+        "{}://{}/{}/{}/{}",
         visit.scheme(),
         visit.host,
+        place.account,
+        place.container,
         links::encode(&name)
     );
-    let path = blob_path(&account, &container, &name);
-    written(console, path, Done::Restored, move |console| {
-        let place = Place {
-            account: &account,
-            container: &container,
-        };
+    let names = (place, name);
+    written_blob(console, names, Done::Restored, move |blobs, current| {
         let request = CopyBlob {
             source_url,
             ..CopyBlob::default()
         };
-        let (source, destination) = (place.address(&name, state), place.current(&name));
-        let (services, _) = console.at(&account)?;
-        Ok(services.blobs.copy_blob(&source, &destination, request)?.1)
+        let source = BlobAddress { state, ..*current };
+        Ok(blobs.copy_blob(&source, current, request)?.1)
     })
     .await
 }
 
 pub async fn snapshot(
     State(console): State<Arc<Console>>,
-    Path((account, container)): Path<(String, String)>,
+    Path(place): Path<Place>,
     visit: Visit,
 ) -> Page<SeeOther> {
-    let name = visit.parameter("name");
-    let path = blob_path(&account, &container, &name);
-    written(console, path, Done::Created, move |console| {
-        let place = Place {
-            account: &account,
-            container: &container,
-        };
-        let (services, _) = console.at(&account)?;
+    let names = (place, visit.parameter("name"));
+    written_blob(console, names, Done::Created, |blobs, address| {
         let none = Conditions::default();
-        let (_, _, ticket) =
-            services
-                .blobs
-                .snapshot_blob(&place.current(&name), Vec::new(), &none)?;
+        let (_, _, ticket) = blobs.snapshot_blob(address, Vec::new(), &none)?;
         Ok(ticket)
     })
     .await
@@ -213,21 +201,12 @@ pub async fn snapshot(
 
 pub async fn undelete(
     State(console): State<Arc<Console>>,
-    Path((account, container)): Path<(String, String)>,
+    Path(place): Path<Place>,
     visit: Visit,
 ) -> Page<SeeOther> {
-    let name = visit.parameter("name");
-    let path = blob_path(&account, &container, &name);
-    written(console, path, Done::Restored, move |console| {
-        let place = Place {
-            account: &account,
-            container: &container,
-        };
-        Ok(console
-            .at(&account)?
-            .0
-            .blobs
-            .undelete_blob(&place.current(&name), None)?)
+    let names = (place, visit.parameter("name"));
+    written_blob(console, names, Done::Restored, |blobs, address| {
+        Ok(blobs.undelete_blob(address, None)?)
     })
     .await
 }

@@ -27,67 +27,42 @@ mod words;
 pub use place::{Place, check_changeable};
 
 use crate::context::Console;
+use crate::lists;
+use crate::respond::page_of;
 use axum::Router;
 use axum::routing::{get, post};
 use std::sync::Arc;
 
 pub fn routes() -> Router<Arc<Console>> {
-    Router::new()
-        .route("/_lazurite/blobs", get(containers::page))
-        .route(
-            "/_lazurite/blobs/{account}",
-            get(containers::page).post(containers::create),
-        )
-        .route(
-            "/_lazurite/blobs/{account}/{container}",
-            get(tree::page).put(tree::upload),
-        )
-        .route("/_lazurite/blobs/{account}/selected", post(containers::act))
+    let path = |name: &str| format!("/_lazurite/blobs/{{account}}/{{container}}{name}");
+    // The name of a blob is a query parameter.
+    let blob = |name: &str| path(&format!("/blob{name}"));
+    let confirm_or_delete = page_of(directories::confirm).post(blob::delete);
+    lists::routes(&containers::CONTAINERS)
         .route("/_lazurite/blobs/{account}/tags", get(tags::page))
-        .route(
-            "/_lazurite/blobs/{account}/{container}/directory",
-            post(directories::create),
-        )
-        .route(
-            "/_lazurite/blobs/{account}/{container}/selected",
-            post(selected::act),
-        )
-        .route(
-            "/_lazurite/blobs/{account}/{container}/delete",
-            get(containers::confirm).post(containers::delete),
-        )
-        .route(
-            "/_lazurite/blobs/{account}/{container}/lease/break",
-            post(containers::break_lease),
-        )
-        .route(
-            "/_lazurite/blobs/{account}/{container}/blob/blocks.json",
-            get(parts::json),
-        )
-        .merge(blob_routes())
-}
-
-/// The routes of one blob's pages. Its name is a query parameter.
-fn blob_routes() -> Router<Arc<Console>> {
-    let path = |name: &str| format!("/_lazurite/blobs/{{account}}/{{container}}/blob{name}");
-    Router::new()
-        .route(&path(""), get(blob::page))
-        .route(&path("/content"), get(blob::content))
-        .route(&path("/compare"), get(compare::page))
+        .route(&path(""), page_of(tree::page).put(tree::upload))
+        .route(&path("/directory"), post(directories::create))
+        .route(&path("/selected"), post(selected::act))
         .route(
             &path("/delete"),
-            get(directories::confirm).post(blob::delete),
+            get(containers::confirm).post(containers::delete),
         )
-        .route(&path("/copy"), post(rename::rename))
-        .route(&path("/access"), get(access::page).post(access::save))
-        .route(&path("/access/below"), post(access::below))
-        .route(&path("/text"), post(text::save))
-        .route(&path("/snapshot"), post(history::snapshot))
-        .route(&path("/restore"), post(history::restore))
-        .route(&path("/undelete"), post(history::undelete))
-        .route(&path("/lease/break"), post(change::break_lease))
-        .route(&path("/tier"), post(change::set_tier))
-        .route(&path("/tags"), post(change::set_tags))
-        .route(&path("/metadata"), post(change::set_metadata))
-        .route(&path("/properties"), post(change::set_properties))
+        .route(&path("/lease/break"), post(containers::break_lease))
+        .route(&blob(""), page_of(blob::page))
+        .route(&blob("/blocks.json"), page_of(parts::json))
+        .route(&blob("/content"), get(blob::content))
+        .route(&blob("/compare"), page_of(compare::page))
+        .route(&blob("/delete"), confirm_or_delete)
+        .route(&blob("/copy"), post(rename::rename))
+        .route(&blob("/access"), page_of(access::page).post(access::save))
+        .route(&blob("/access/below"), post(access::below))
+        .route(&blob("/text"), post(text::save))
+        .route(&blob("/snapshot"), post(history::snapshot))
+        .route(&blob("/restore"), post(history::restore))
+        .route(&blob("/undelete"), post(history::undelete))
+        .route(&blob("/lease/break"), post(change::break_lease))
+        .route(&blob("/tier"), post(change::set_tier))
+        .route(&blob("/tags"), post(change::set_tags))
+        .route(&blob("/metadata"), post(change::set_metadata))
+        .route(&blob("/properties"), post(change::set_properties))
 }

@@ -5,9 +5,8 @@ use crate::blobs::place::{Place, visited_state};
 use crate::blobs::words;
 use crate::context::Console;
 use crate::format;
-use crate::respond::{Json, Page, Visit, made};
+use crate::respond::{Json, Visit};
 use crate::value_text::hex;
-use axum::extract::{Path, State};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_base::units::{self, count, size};
@@ -18,7 +17,6 @@ use lazurite_blob::{
 use lazurite_protocol::response::error::Result;
 use maud::{Markup, html};
 use serde_json::{Value, json};
-use std::sync::Arc;
 
 /// Maximum number of rows in each list, of bytes of these rows, and of rows in the JSON document.
 const ROWS_SHOWN: usize = 100;
@@ -163,22 +161,11 @@ fn page_map(ranges: &[PageRange], length: u64) -> Markup {
 
 /// `/_lazurite/blobs/ACCOUNT/CONTAINER/blob/blocks.json?name=NAME`: the parts as JSON. Also for a
 /// name that has only uncommitted blocks.
-pub async fn json(
-    State(console): State<Arc<Console>>,
-    Path((account, container)): Path<(String, String)>,
-    visit: Visit,
-) -> Page<Json<Value>> {
+pub fn json(console: &Console, place: &Place, visit: &Visit) -> Result<Json<Value>> {
     let name = visit.parameter("name");
-    let state = visited_state(&visit)?;
-    made(console, move |console| {
-        let place = Place {
-            account: &account,
-            container: &container,
-        };
-        let address = place.address(&name, state);
-        Ok(Json(document(&console.at(&account)?.0.blobs, &address)?))
-    })
-    .await
+    let address = place.address(&name, visited_state(visit)?);
+    let (services, _) = console.at(&place.account)?;
+    Ok(Json(document(&services.blobs, &address)?))
 }
 
 fn document(blobs: &BlobService, address: &BlobAddress<'_>) -> Result<Value> {

@@ -1,12 +1,14 @@
 //! The place of a page about blobs: container, name and state, with links.
 
-use crate::context::stored;
-use crate::respond::Visit;
+use crate::context::{Console, stored};
+use crate::respond::{Done, Page, SeeOther, Visit, written};
 use crate::{layout, links};
-use lazurite_blob::{BlobAddress, BlobState, Conditions, ETags, SnapshotTime};
+use lazurite_blob::{BlobAddress, BlobService, BlobState, Conditions, ETags, SnapshotTime, Ticket};
 use lazurite_protocol::properties::LOGS_CONTAINER;
 use lazurite_protocol::response::error::{Failure, Result, common};
 use maud::Markup;
+use serde::Deserialize;
+use std::sync::Arc;
 
 /// Refuses the container of the service's logs, as the service itself does.
 pub fn check_changeable(container: &str) -> Result<()> {
@@ -17,30 +19,40 @@ pub fn check_changeable(container: &str) -> Result<()> {
 }
 
 /// A container, with the paths of the pages about it.
-pub struct Place<'a> {
-    pub account: &'a str,
-    pub container: &'a str,
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Place {
+    pub account: String,
+    pub container: String,
 }
 
-impl<'a> Place<'a> {
-    pub fn address(&self, blob: &'a str, state: BlobState) -> BlobAddress<'a> {
-        BlobAddress {
-            account: stored(self.account),
-            container: self.container,
-            blob,
-            state,
-            caller: None,
+impl Place {
+    pub fn of(account: &str, container: &str) -> Place {
+        Place {
+            account: account.to_owned(),
+            container: container.to_owned(),
         }
     }
 
-    pub fn current(&self, blob: &'a str) -> BlobAddress<'a> {
+    pub fn address<'a>(&'a self, blob: &'a str, state: BlobState) -> BlobAddress<'a> {
+        BlobAddress {
+            state,
+            ..BlobAddress::current(stored(&self.account), &self.container, blob)
+        }
+    }
+
+    pub fn current<'a>(&'a self, blob: &'a str) -> BlobAddress<'a> {
         self.address(blob, BlobState::Current)
     }
-}
 
-impl Place<'_> {
+    /// The path of a page about the container.
+    pub fn path(&self, more: &[&str]) -> String {
+        let segments = [&["blobs", &*self.account, &*self.container], more].concat();
+        links::path(&segments, &[])
+    }
+
+    /// The path of the list of its blobs.
     pub fn tree_path(&self, query: &[(&str, &str)]) -> String {
-        links::path(&["blobs", self.account, self.container], query)
+        links::path(&["blobs", &self.account, &self.container], query)
     }
 
     /// The path of a page about the current blob with a name.
@@ -50,7 +62,8 @@ impl Place<'_> {
 
     /// The path of a page about a blob, or about a snapshot or version of it.
     pub fn state_path(&self, more: &[&str], name: &str, state: BlobState) -> String {
-        let segments = [&["blobs", self.account, self.container, "blob"], more].concat();
+        let place = ["blobs", &*self.account, &*self.container, "blob"];
+        let segments = [&place, more].concat();
         let (parameter, moment) = match state {
             BlobState::Current => ("", String::new()),
             BlobState::Snapshot(moment) => ("snapshot", moment.to_string()),
@@ -64,7 +77,7 @@ impl Place<'_> {
         let mut above = self.above(name);
         let last = name.rsplit('/').next().unwrap_or_default();
         match (name.is_empty(), is_directory) {
-            (true, _) => above.push((self.container, self.tree_path(&[]))),
+            (true, _) => above.push((&self.container, self.tree_path(&[]))),
             (false, true) => {
                 let inside = format!("{name}/");
                 above.push((last, self.tree_path(&[("prefix", &inside)])));
@@ -78,7 +91,7 @@ impl Place<'_> {
     pub fn trail(&self, name: &str) -> Markup {
         let trimmed = name.strip_suffix('/').unwrap_or(name);
         let last = if name.is_empty() {
-            self.container
+            &self.container
         } else {
             trimmed.rsplit('/').next().unwrap_or_default()
         };
@@ -87,11 +100,11 @@ impl Place<'_> {
 
     /// The pages above that of a name: at most 20 directories.
     fn above<'n>(&'n self, name: &'n str) -> Vec<(&'n str, String)> {
-        let mut above = vec![("Blobs", links::path(&["blobs", self.account], &[]))];
+        let mut above = vec![("Blobs", links::path(&["blobs", &self.account], &[]))];
         if name.is_empty() {
             return above;
         }
-        above.push((self.container, self.tree_path(&[])));
+        above.push((&self.container, self.tree_path(&[])));
         let mut start = 0;
         for (at, _) in name.match_indices('/').take(20) {
             above.push((
@@ -108,7 +121,7 @@ impl Place<'_> {
 pub fn state_of(snapshot: &str, version: &str) -> Result<BlobState> {
     let moment = |text: &str| {
         let message = format!("'{text}' is not the time of a snapshot or version.");
-        SnapshotTime::parse(text).ok_or_else(|| Failure::new(400, "InvalidInput", message))
+        SnapshotTime::parse(text).ok_or_else(|| Failure::invalid_input(message))
     };
     match (snapshot, version) {
         ("", "") => Ok(BlobState::Current),
@@ -130,16 +143,19 @@ pub fn unchanged(etag: &str) -> Conditions {
     }
 }
 
-impl<'a> Place<'a> {
-    pub fn of(account: &'a str, container: &'a str) -> Place<'a> {
-        Place { account, container }
-    }
-}
-
-/// The path of the page of the current blob with a name.
-pub fn blob_path(account: &str, container: &str, name: &str) -> String {
-    let place = Place { account, container };
-    place.blob_path(&[], name)
+/// Writes to the current blob with a name, and leads to its page.
+pub async fn written_blob(
+    console: Arc<Console>,
+    (place, name): (Place, String),
+    done: Done,
+    write: impl FnOnce(&BlobService, &BlobAddress<'_>) -> Result<Ticket> + Send + 'static,
+) -> Page<SeeOther> {
+    let path = place.blob_path(&[], &name);
+    written(console, path, done, move |console| {
+        let (services, _) = console.at(&place.account)?;
+        write(&services.blobs, &place.current(&name))
+    })
+    .await
 }
 
 /// The directory of a prefix: all up to its last slash. Uploads go there.

@@ -2,7 +2,7 @@
 //! a rename: one step, in which ETag, rights, lease and snapshots stay with the path.
 
 use crate::blobs::conflict::{self, Again, Words};
-use crate::blobs::place::{Place, blob_path, check_changeable, unchanged};
+use crate::blobs::place::{Place, check_changeable, unchanged};
 use crate::blobs::selected::{How, check_container, copy_one, source_of, url_of};
 use crate::blobs::{chosen::Item, compare};
 use crate::context::Console;
@@ -14,7 +14,7 @@ use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::Response;
-use lazurite_blob::{Blob, BlobService, Conditions, ETags, Error, RenameMode, RenamePath, Ticket};
+use lazurite_blob::{Blob, BlobService, Error, RenameMode, RenamePath, Ticket};
 use lazurite_protocol::response::error::{Failure, Result};
 use maud::{Markup, html};
 use std::sync::Arc;
@@ -26,11 +26,11 @@ const DIRECTORY: &str = "directory";
 /// The form that renames, moves or copies one blob.
 pub fn form(
     console: &Console,
-    place: &Place<'_>,
+    place: &Place,
     (name, blob): (&str, &Blob),
     now: SystemTime,
 ) -> Markup {
-    let values = Form::of(&[("container", place.container), ("to", name)]);
+    let values = Form::of(&[("container", &place.container), ("to", name)]);
     html! {
         details {
             summary { "Rename, move or copy" }
@@ -50,11 +50,11 @@ pub fn form(
 /// The form that renames a directory, or moves it to another directory.
 pub fn directory_form(
     console: &Console,
-    place: &Place<'_>,
+    place: &Place,
     (name, blob): (&str, &Blob),
     now: SystemTime,
 ) -> Markup {
-    let values = Form::of(&[("container", place.container), ("to", name)]);
+    let values = Form::of(&[("container", &place.container), ("to", name)]);
     html! {
         form.fields method="post" action=(place.blob_path(&["copy"], name)) {
             (hidden(console, blob, now))
@@ -91,9 +91,9 @@ fn present(blob: &Blob, now: SystemTime) -> Vec<(String, String)> {
 }
 
 /// The fields of the form of a blob, with these values, and its buttons.
-fn fields(console: &Console, place: &Place<'_>, values: &Form) -> Markup {
+fn fields(console: &Console, place: &Place, values: &Form) -> Markup {
     html! {
-        (destination::field(console, place.account))
+        (destination::field(console, &place.account))
         label { "Container " input name="container" value=(values.text("container")) required autocomplete="off"; }
         label.grow { "Name " input name="to" value=(values.text("to")) required autocomplete="off" spellcheck="false"; }
         label.check { input type="checkbox" name="replace" value="yes" checked[values.get("replace").is_some()]; " Replace a blob of this name" }
@@ -116,7 +116,7 @@ fn directory_fields(values: &Form) -> Markup {
 /// The form again, beside what differs between the version that the visitor has seen and the one
 /// that is stored now.
 fn again(form: Form, now: SystemTime) -> Again {
-    let parts = move |console: &Console, place: &Place<'_>, _: &str, stored: &Blob| {
+    let parts = move |console: &Console, place: &Place, _: &str, stored: &Blob| {
         let seen: Vec<(String, String)> =
             serde_json::from_str(form.text("seen")).unwrap_or_default();
         let both = conflict::differences("When you opened it", &seen, &present(stored, now));
@@ -139,11 +139,11 @@ fn again(form: Form, now: SystemTime) -> Again {
 /// Renames, moves or copies one blob, or renames a directory.
 pub async fn rename(
     State(console): State<Arc<Console>>,
-    Path((account, container)): Path<(String, String)>,
+    Path(place): Path<Place>,
     visit: Visit,
     Extension(form): Extension<Form>,
 ) -> Page<Response<Body>> {
-    let names = (account, container, visit.parameter("name"));
+    let names = (place, visit.parameter("name"));
     let again = again(form.clone(), visit.origin.now);
     let renamed = renamed(console.clone(), names.clone(), visit, form).await;
     conflict::answer(console, names, again, renamed).await
@@ -151,81 +151,116 @@ pub async fn rename(
 
 async fn renamed(
     console: Arc<Console>,
-    (account, container, name): (String, String, String),
+    (from, name): (Place, String),
     visit: Visit,
     form: Form,
 ) -> Page<SeeOther> {
-    let is_directory = form.text("kind") == DIRECTORY;
-    let to = form.required("to")?;
-    let to = if is_directory {
-        to.trim_matches('/')
+    let wanted = Wanted::read(&console, from, name, &form)?;
+    let path = if wanted.is_directory {
+        let inside = format!("{}/", wanted.new_name);
+        wanted.to.tree_path(&[("prefix", &inside)])
     } else {
-        to
+        wanted.to.blob_path(&[], &wanted.new_name)
     };
-    let (to, new_container) = (to.to_owned(), form.required("container")?.to_owned());
-    let how = How {
-        moves: form.text("act") == "move",
-        replaces: form.get("replace").is_some(),
-    };
-    if how.moves {
-        check_changeable(&container)?;
-    }
-    let destination = Destination::read(&console, &account, &form)?;
-    if destination.account == account && new_container == container && to == name {
-        let same = Failure::new(400, "SameName", "This is the name that it has.");
-        return Err(same.with("Field", "to").into());
-    }
-    let path = if is_directory {
-        let there = Place {
-            account: &destination.account,
-            container: &new_container,
-        };
-        there.tree_path(&[("prefix", &format!("{to}/"))])
+    let done = if wanted.how.moves {
+        Done::Moved
     } else {
-        blob_path(&destination.account, &new_container, &to)
+        Done::Copied
     };
-    let done = if how.moves { Done::Moved } else { Done::Copied };
     let source = source_of(&visit);
     written(console, path, done, move |console| {
-        check_container(&destination, &new_container)?;
-        let place = |account, container| Place { account, container };
-        let places = (
-            place(&*account, &*container),
-            place(&*destination.account, &*new_container),
-        );
-        let etag = form.text("etag").to_owned();
-        let (services, own) = console.at(&account)?;
+        wanted.carry_out(console, &source)
+    })
+    .await
+}
+
+/// What a form asks for: the blob or directory `name`, its new place, and the version that the
+/// visitor has seen.
+struct Wanted {
+    from: Place,
+    name: String,
+    to: Place,
+    new_name: String,
+    destination: Destination,
+    is_directory: bool,
+    how: How,
+    etag: String,
+}
+
+impl Wanted {
+    /// Errors: a field is missing; the destination may not be used; nothing would change.
+    fn read(console: &Console, from: Place, name: String, form: &Form) -> Result<Wanted> {
+        let is_directory = form.text("kind") == DIRECTORY;
+        let new_name = form.required("to")?;
+        let new_name = if is_directory {
+            new_name.trim_matches('/')
+        } else {
+            new_name
+        };
+        let container = form.required("container")?;
+        let how = How {
+            moves: form.text("act") == "move",
+            replaces: form.get("replace").is_some(),
+        };
+        if how.moves {
+            check_changeable(&from.container)?;
+        }
+        let destination = Destination::read(console, &from.account, form)?;
+        let to = Place::of(&destination.account, container);
+        if to == from && new_name == name {
+            let same = Failure::new(400, "SameName", "This is the name that it has.");
+            return Err(same.with("Field", "to"));
+        }
+        Ok(Wanted {
+            from,
+            name,
+            to,
+            new_name: new_name.to_owned(),
+            destination,
+            is_directory,
+            how,
+            etag: form.text("etag").to_owned(),
+        })
+    }
+
+    /// `source` is scheme and host of the URL that a copy shows as its source.
+    fn carry_out(self, console: &Console, source: &str) -> Result<Ticket> {
+        check_container(&self.destination, &self.to.container)?;
+        let (services, own) = console.at(&self.from.account)?;
         let blobs = &services.blobs;
-        let is_within = destination.account == account && how.moves;
+        let is_within = self.to.account == self.from.account && self.how.moves;
         let is_real = |container: &str| {
             let found = blobs.get_container_properties(own, container);
             found.map(|container| container.hierarchical)
         };
-        if is_within && is_real(&container)? && is_real(&new_container)? {
-            return rename_path(blobs, &places, (&name, &to), (&etag, how));
+        let places = (&self.from, &self.to);
+        if is_within && is_real(&self.from.container)? && is_real(&self.to.container)? {
+            let names = (&*self.name, &*self.new_name);
+            return rename_path(blobs, places, names, (&self.etag, self.how));
         }
-        let item = Item::of_blob(name, etag);
-        let url = url_of(&source, own, &container, &item.name);
-        let both = (&*services, &destination);
-        Ok(copy_one(both, &places, (&item, &to), (url, how))?)
-    })
-    .await
+        let url = url_of(source, own, &self.from.container, &self.name);
+        let item = Item::of_blob(self.name, self.etag);
+        let both = (&*services, &self.destination);
+        Ok(copy_one(
+            both,
+            places,
+            (&item, &self.new_name),
+            (url, self.how),
+        )?)
+    }
 }
 
 /// Renames a file or a directory in the version of an ETag. Only a file replaces another.
 fn rename_path(
     blobs: &BlobService,
-    (from, to): &(Place<'_>, Place<'_>),
+    (from, to): (&Place, &Place),
     (name, new_name): (&str, &str),
     (etag, how): (&str, How),
 ) -> Result<Ticket> {
     let request = RenamePath {
         mode: RenameMode::Legacy,
         source_conditions: unchanged(etag),
-        conditions: Conditions {
-            if_none_match: ETags::parse("*").filter(|_| !how.replaces),
-            ..Conditions::default()
-        },
+        conditions: how.conditions(),
         metadata: None,
     };
     let renamed = blobs.rename_path(&from.current(name), &to.current(new_name), &request);

@@ -5,7 +5,7 @@
 use crate::blobs::archive::archive;
 use crate::blobs::between::{self, Side};
 use crate::blobs::chosen::{Item, Selected};
-use crate::blobs::place::{Place, check_changeable, directory_of};
+use crate::blobs::place::{Place, check_changeable, directory_of, unchanged};
 use crate::context::Console;
 use crate::destination::{self, Destination};
 use crate::form::Form;
@@ -19,8 +19,8 @@ use axum::extract::{Path, State};
 use axum::http::Response;
 use axum::response::IntoResponse;
 use lazurite_blob::{
-    BlobService, Conditions, CopyBlob, CreatePath, DeleteBlob, DeleteSnapshots, ETags, Error,
-    PathKind, Ticket, TierChanged,
+    BlobService, Conditions, CopyBlob, CreatePath, DeleteBlob, DeleteSnapshots, Error, PathKind,
+    Ticket,
 };
 use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_services::services::Services;
@@ -30,16 +30,16 @@ use std::sync::Arc;
 /// Answers the buttons above a list of blobs.
 pub async fn act(
     State(console): State<Arc<Console>>,
-    Path((account, container)): Path<(String, String)>,
+    Path(place): Path<Place>,
     visit: Visit,
     Extension(form): Extension<Form>,
 ) -> Page<Response<Body>> {
-    let selected = Selected::of(&console, &account, &container, &form)?;
+    let selected = Selected::of(&console, place, &form)?;
     let prefix = form.text("prefix").to_owned();
-    let back = back_to(&selected.place(), &form);
+    let back = back_to(&selected.place, &form);
     match form.text("act") {
         "delete" => {
-            check_changeable(&container)?;
+            check_changeable(&selected.place.container)?;
             let page = made(console, move |console| {
                 propose_deletion(console, selected, &prefix, back)
             });
@@ -56,13 +56,13 @@ pub async fn act(
         "download" => Ok(archive(console, selected, directory_of(&prefix)).await?),
         act => {
             let message = format!("There is no action '{act}' for blobs.");
-            Err(Failure::new(400, "InvalidInput", message).into())
+            Err(Failure::invalid_input(message).into())
         }
     }
 }
 
 /// The page of the list that a form belongs to.
-fn back_to(place: &Place<'_>, form: &Form) -> String {
+fn back_to(place: &Place, form: &Form) -> String {
     let fields = ["prefix", "view", "deleted", "from"].map(|name| (name, form.text(name)));
     place.tree_path(&fields)
 }
@@ -79,11 +79,11 @@ fn propose_deletion(
     back: String,
 ) -> Result<SeeOther> {
     let task = Task {
-        account: selected.account.clone(),
+        account: selected.place.account.clone(),
         section: "Blobs",
         verbs: ("Delete", "Deleted"),
         noun: selected.noun(),
-        place: format!("from {}/{prefix}", selected.container),
+        place: format!("from {}/{prefix}", selected.place.container),
         back,
     };
     let question = Question {
@@ -94,27 +94,19 @@ fn propose_deletion(
         is_destructive: true,
         ..Question::default()
     };
-    let place = selected.clone();
+    let from = selected.clone();
     proposals::propose(console, task, &question, selected, move |_| {
-        Ok(deletion(place.clone()))
+        Ok(deletion(from.clone()))
     })
-}
-
-/// The condition that a blob is in the version of an item.
-fn unchanged(item: &Item) -> Conditions {
-    Conditions {
-        if_match: ETags::parse(&item.etag),
-        ..Conditions::default()
-    }
 }
 
 fn deletion(selected: Selected) -> Act<Item> {
     Box::new(move |job, items| {
-        let (services, _) = selected.console.at(&selected.account)?;
+        let place = &selected.place;
+        let (services, _) = selected.console.at(&place.account)?;
         let mut last = None;
         for item in items.iter().take_while(|_| !job.is_canceled()) {
-            let place = selected.place();
-            match delete_one(&services.blobs, &place, item) {
+            match delete_one(&services.blobs, place, item) {
                 Ok(ticket) => {
                     last = Some(ticket);
                     job.add_done(1);
@@ -128,14 +120,12 @@ fn deletion(selected: Selected) -> Act<Item> {
 }
 
 /// Deletes a blob with its snapshots, or a directory that is empty, in the version of an item.
-fn delete_one(
-    blobs: &BlobService,
-    place: &Place<'_>,
-    item: &Item,
-) -> lazurite_blob::Result<Ticket> {
+fn delete_one(blobs: &BlobService, place: &Place, item: &Item) -> lazurite_blob::Result<Ticket> {
     let address = place.current(&item.name);
     if item.is_directory {
-        return Ok(blobs.delete_path(&address, false, &unchanged(item))?.1);
+        return Ok(blobs
+            .delete_path(&address, false, &unchanged(&item.etag))?
+            .1);
     }
     Ok(blobs.delete_blob(&address, &whole(item))?.1)
 }
@@ -152,11 +142,11 @@ fn propose_copy(
     (source, back): (String, String),
 ) -> Result<SeeOther> {
     let task = Task {
-        account: selected.account.clone(),
+        account: selected.place.account.clone(),
         section: "Blobs",
         verbs: ("Copy", "Copied"),
         noun: selected.noun(),
-        place: format!("from {}/{base}", selected.container),
+        place: format!("from {}/{base}", selected.place.container),
         back,
     };
     let question = Question {
@@ -181,8 +171,8 @@ fn propose_copy(
 fn destination_fields(console: &Console, from: &Selected, directory: &str) -> Markup {
     html! {
         div.fields {
-            (destination::field(console, &from.account))
-            label { "To the container " input name="container" value=(from.container) required autocomplete="off"; }
+            (destination::field(console, &from.place.account))
+            label { "To the container " input name="container" value=(from.place.container) required autocomplete="off"; }
             label.grow { "Directory " input name="path" value=(directory) placeholder="the root" autocomplete="off"; }
         }
         (choices())
@@ -207,10 +197,21 @@ pub struct How {
     pub replaces: bool,
 }
 
+impl How {
+    /// The conditions on the blobs that copies would replace.
+    pub fn conditions(self) -> Conditions {
+        if self.replaces {
+            Conditions::default()
+        } else {
+            Conditions::absent()
+        }
+    }
+}
+
 /// Where blobs are copied to, and how.
 struct Target {
     destination: Destination,
-    container: String,
+    place: Place,
     /// A directory with its slash, or empty.
     path: String,
     how: How,
@@ -218,9 +219,9 @@ struct Target {
 
 impl Target {
     fn read(from: &Selected, form: &Form) -> Result<Target> {
-        let destination = Destination::read(&from.console, &from.account, form)?;
-        let container = form.required("container")?.to_owned();
-        check_container(&destination, &container)?;
+        let destination = Destination::read(&from.console, &from.place.account, form)?;
+        let place = Place::of(&destination.account, form.required("container")?);
+        check_container(&destination, &place.container)?;
         let path = form.text("path").trim_start_matches('/');
         let slash = if path.is_empty() || path.ends_with('/') {
             ""
@@ -229,17 +230,13 @@ impl Target {
         };
         Ok(Target {
             destination,
-            container,
+            place,
             path: format!("{path}{slash}"),
             how: How {
                 moves: form.get("move").is_some(),
                 replaces: form.get("replace").is_some(),
             },
         })
-    }
-
-    fn is_in(&self, from: &Selected) -> bool {
-        self.destination.account == from.account && self.container == from.container
     }
 }
 
@@ -261,31 +258,24 @@ fn copy(
     name_of: impl Fn(&str) -> String + Send + 'static,
 ) -> Act<Item> {
     Box::new(move |job, items| {
-        let (services, account) = from.console.at(&from.account)?;
+        let (services, account) = from.console.at(&from.place.account)?;
         let mut last = None;
         for item in items.iter().take_while(|_| !job.is_canceled()) {
             let name = name_of(&item.name);
-            if name == item.name && to.is_in(&from) {
+            if name == item.name && to.place == from.place {
                 let message = "It would be copied onto itself.";
                 job.add_failed(&item.name, Failure::new(400, "SameName", message));
                 continue;
             }
-            let url = url_of(&source, account, &from.container, &item.name);
-            let places = (
-                from.place(),
-                Place {
-                    account: &to.destination.account,
-                    container: &to.container,
-                },
-            );
+            let url = url_of(&source, account, &from.place.container, &item.name);
             // A selected blob is never replaced: its own turn may come later.
-            let is_selected = to.is_in(&from) && from.covers(&name);
+            let is_selected = to.place == from.place && from.covers(&name);
             let how = How {
                 moves: to.how.moves,
                 replaces: to.how.replaces && !is_selected,
             };
             let both = (&*services, &to.destination);
-            match copy_one(both, &places, (item, &name), (url, how)) {
+            match copy_one(both, (&from.place, &to.place), (item, &name), (url, how)) {
                 Ok(ticket) => {
                     last = Some(ticket);
                     job.add_done(1);
@@ -307,7 +297,7 @@ pub fn url_of(source: &str, account: &str, container: &str, name: &str) -> Strin
 /// made where directories are real.
 pub fn copy_one(
     (services, destination): (&Services, &Destination),
-    (from, to): &(Place<'_>, Place<'_>),
+    (from, to): (&Place, &Place),
     (item, name): (&Item, &str),
     (source_url, how): (String, How),
 ) -> lazurite_blob::Result<Ticket> {
@@ -333,7 +323,7 @@ pub fn copy_one(
         };
         let now = services.clock.now();
         let way = (source_url, how.replaces, now);
-        let copied = between::copy(&source, &target, &unchanged(item), way)?;
+        let copied = between::copy(&source, &target, &unchanged(&item.etag), way)?;
         if !how.moves {
             return Ok(copied);
         }
@@ -341,14 +331,10 @@ pub fn copy_one(
         copied.wait()?;
         return Ok(services.blobs.delete_blob(&original, &whole(item))?.1);
     }
-    let is_new = ETags::parse("*").filter(|_| !how.replaces);
     let request = CopyBlob {
         source_url,
-        source_conditions: unchanged(item),
-        conditions: Conditions {
-            if_none_match: is_new,
-            ..Conditions::default()
-        },
+        source_conditions: unchanged(&item.etag),
+        conditions: how.conditions(),
         ..CopyBlob::default()
     };
     let copied = services
@@ -361,17 +347,10 @@ pub fn copy_one(
 }
 
 /// Makes a directory, unless it is there, or the container has no real directories.
-fn make_directory(
-    blobs: &BlobService,
-    to: &Place<'_>,
-    name: &str,
-) -> lazurite_blob::Result<Ticket> {
+fn make_directory(blobs: &BlobService, to: &Place, name: &str) -> lazurite_blob::Result<Ticket> {
     let address = to.current(name);
     let request = CreatePath {
-        conditions: Conditions {
-            if_none_match: ETags::parse("*"),
-            ..Conditions::default()
-        },
+        conditions: Conditions::absent(),
         ..CreatePath::of(PathKind::Directory)
     };
     match blobs.create_path(&address, request) {
@@ -392,8 +371,7 @@ fn make_directory(
 fn whole(item: &Item) -> DeleteBlob {
     DeleteBlob {
         snapshots: Some(DeleteSnapshots::Include),
-        permanent: false,
-        conditions: unchanged(item),
-        tier_changed: TierChanged::default(),
+        conditions: unchanged(&item.etag),
+        ..DeleteBlob::default()
     }
 }

@@ -81,10 +81,7 @@ fn results(account: &str, page: &FindBlobsByTagsPage, words: &str) -> Markup {
 }
 
 fn row(account: &str, blob: &TaggedBlob) -> Markup {
-    let place = Place {
-        account,
-        container: &blob.container,
-    };
+    let place = Place::of(account, &blob.container);
     html! { tr {
         td { a href=(place.blob_path(&[], &blob.name)) { (format::name(&blob.name, 300)) } }
         td { a href=(place.tree_path(&[])) { (blob.container) } }

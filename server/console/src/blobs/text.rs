@@ -1,11 +1,11 @@
 //! The text of a blob, edited in its page.
 
 use crate::blobs::conflict::{self, Again};
-use crate::blobs::place::{Place, blob_path, check_changeable, unchanged};
+use crate::blobs::place::{Place, check_changeable, unchanged, written_blob};
 use crate::blobs::words::content_type;
 use crate::context::Console;
 use crate::form::Form;
-use crate::respond::{Done, Page, SeeOther, Visit, written};
+use crate::respond::{Done, Page, SeeOther, Visit};
 use crate::{format, layout};
 use axum::Extension;
 use axum::body::Body;
@@ -51,7 +51,7 @@ fn is_json(kind: &str) -> bool {
 /// The form with the text of a blob.
 pub fn form(
     console: &Console,
-    place: &Place<'_>,
+    place: &Place,
     (name, kind): (&str, &str),
     blob: &Blob,
     text: &str,
@@ -91,19 +91,19 @@ fn json_mistake(text: &str) -> Option<Failure> {
 
 pub async fn save(
     State(console): State<Arc<Console>>,
-    Path((account, container)): Path<(String, String)>,
+    Path(place): Path<Place>,
     visit: Visit,
     Extension(form): Extension<Form>,
 ) -> Page<Response<Body>> {
-    let names = (account, container, visit.parameter("name"));
+    let names = (place, visit.parameter("name"));
     let saved = stored(console.clone(), names.clone(), visit, form.clone()).await;
     conflict::answer(console, names, again(form), saved).await
 }
 
 /// The form again, beside the text that is stored now.
 fn again(form: Form) -> Again {
-    let parts = move |console: &Console, place: &Place<'_>, name: &str, stored: &Blob| {
-        let services = console.at(place.account);
+    let parts = move |console: &Console, place: &Place, name: &str, stored: &Blob| {
+        let services = console.at(&place.account);
         let text = services
             .ok()
             .and_then(|(services, _)| editable(&services.blobs, &place.current(name), stored));
@@ -125,28 +125,22 @@ fn again(form: Form) -> Again {
 
 async fn stored(
     console: Arc<Console>,
-    (account, container, name): (String, String, String),
+    (place, name): (Place, String),
     visit: Visit,
     form: Form,
 ) -> Page<SeeOther> {
-    check_changeable(&container)?;
-    let path = blob_path(&account, &container, &name);
-    written(console, path, Done::Saved, move |console| {
-        let (services, _) = console.at(&account)?;
-        let place = Place {
-            account: &account,
-            container: &container,
-        };
-        let address = place.current(&name);
+    check_changeable(&place.container)?;
+    let names = (place, name);
+    written_blob(console, names, Done::Saved, move |blobs, address| {
         let condition = unchanged(form.text("etag"));
-        let before = services.blobs.get_blob_properties(&address, &condition)?;
+        let before = blobs.get_blob_properties(address, &condition)?;
         let text = text_of(&form);
         let kind = before.headers.content_type.as_deref().unwrap_or_default();
         if is_json(kind) && form.get("any").is_none() {
             json_mistake(&text).map_or(Ok(()), Err)?;
         }
         let kind = UploadKind::PutBlob;
-        let mut upload = services.blobs.begin_upload(kind, Checksums::default())?;
+        let mut upload = blobs.begin_upload(kind, Checksums::default())?;
         upload.write(text.as_bytes())?;
         let request = PutBlob {
             upload,
@@ -158,7 +152,7 @@ async fn stored(
             settings: settings_of(&before, visit.origin.now),
             conditions: condition,
         };
-        Ok(services.blobs.put_blob(&address, request)?.1)
+        Ok(blobs.put_blob(address, request)?.1)
     })
     .await
 }

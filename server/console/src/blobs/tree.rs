@@ -7,16 +7,15 @@ use crate::blobs::words::{content_type, lease};
 use crate::blobs::{access, directories};
 use crate::context::Console;
 use crate::format;
-use crate::respond::{HandedBody, Html, Page, Visit, made};
+use crate::respond::{HandedBody, Html, Page, Visit};
 use crate::{layout, links, selection};
 use axum::Extension;
 use axum::extract::{Path, State};
 use axum::http::header::CONTENT_TYPE;
 use lazurite_base::units::{self, count, size};
 use lazurite_blob::{
-    Blob, BlobEntry, BlobHeaders, BlobSettings, BlockChoice, BlockSource, Checksums, Conditions,
-    LeaseState, ListBlobs, ListBlobsPage, ListedBlob, PutBlob, PutBlockList, Ticket, Upload,
-    UploadKind,
+    Blob, BlobEntry, BlobHeaders, BlockChoice, BlockSource, Checksums, Conditions, LeaseState,
+    ListBlobs, ListBlobsPage, ListedBlob, PutBlob, PutBlockList, Ticket, Upload, UploadKind,
 };
 use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_services::blob::upload::drain;
@@ -30,17 +29,6 @@ use std::time::{Duration, Instant};
 const ENTRIES_SHOWN: u32 = 250;
 /// Maximum time for counting the blobs below the prefix.
 const COUNT_TIME_MAX: Duration = Duration::from_millis(10);
-
-pub async fn page(
-    State(console): State<Arc<Console>>,
-    Path((account, container)): Path<(String, String)>,
-    visit: Visit,
-) -> Page {
-    made(console, move |console| {
-        tree_page(console, &account, &container, &visit)
-    })
-    .await
-}
 
 /// The choices in the form of the page.
 struct View {
@@ -70,7 +58,7 @@ impl View {
     }
 
     /// The path of the same view from a marker on, or below another prefix.
-    fn path(&self, place: &Place<'_>, prefix: &str, from: &str) -> String {
+    fn path(&self, place: &Place, prefix: &str, from: &str) -> String {
         let view = if self.is_flat { "flat" } else { "" };
         let deleted = if self.with_deleted { "yes" } else { "" };
         place.tree_path(&[
@@ -114,13 +102,13 @@ fn all_of(view: &View, blobs: u64, is_all: bool) -> Markup {
     }
 }
 
-fn tree_page(console: &Console, account: &str, container: &str, visit: &Visit) -> Result<Html> {
+pub fn page(console: &Console, place: &Place, visit: &Visit) -> Result<Html> {
     let view = View::of(visit);
-    let place = Place { account, container };
+    let Place { account, container } = place;
     let started = Instant::now();
-    let (page, rows) = listed(console, &place, &view, visit)?;
+    let (page, rows) = listed(console, place, &view, visit)?;
     let took = started.elapsed();
-    let (blobs, is_all) = count_blobs(console, &place, &view.prefix, COUNT_TIME_MAX)?;
+    let (blobs, is_all) = count_blobs(console, place, &view.prefix, COUNT_TIME_MAX)?;
     let (services, stored) = console.at(account)?;
     let properties = services.blobs.get_container_properties(stored, container)?;
     let state = properties.lease.state(visit.origin.now);
@@ -137,23 +125,23 @@ fn tree_page(console: &Console, account: &str, container: &str, visit: &Visit) -
             label.check { input type="checkbox" name="deleted" value="yes" checked[view.with_deleted]; " with deleted" }
             button { "List" }
             a.quiet.button href=(links::path(&["sas", account], &[("service", "blob"), ("name", container)])) { "Share" }
-            a.quiet.button href=(links::path(&["blobs", account, container, "settings"], &[])) { "Settings" }
+            a.quiet.button href=(place.path(&["settings"])) { "Settings" }
             a.quiet.button href=(links::path(&["blobs", account, "tags"], &[("where", &format!("@container = '{container}' AND "))])) { "Search by tags" }
-            @if is_hierarchical { (directory_links(&place, directory.trim_end_matches('/'))) }
+            @if is_hierarchical { (directory_links(place, directory.trim_end_matches('/'))) }
         }
         p.limits role="status" {
             @if !is_all { "More than " }
             (units::counted(blobs, noun(is_hierarchical))) @if !view.prefix.is_empty() { " with this prefix" } ", listed in "
             (format!("{:.1} ms", took.as_secs_f64() * 1000.0)) "."
         }
-        (upload_form(&place, directory))
-        (selection::bar(html! { (upload_button()) @if is_hierarchical { (directories::new_form(console, &place, directory)) } }, buttons(), (!page.entries.is_empty()).then(|| all_of(&view, blobs, is_all))))
-        form #(selection::FORM) method="post" action=(links::path(&["blobs", account, container, "selected"], &[])) data-plain {
+        (upload_form(place, directory))
+        (selection::bar(html! { (upload_button()) @if is_hierarchical { (directories::new_form(console, place, directory)) } }, buttons(), (!page.entries.is_empty()).then(|| all_of(&view, blobs, is_all))))
+        form #(selection::FORM) method="post" action=(place.path(&["selected"])) data-plain {
             (layout::token(console))
             (view.fields(visit))
-            (entries(&place, &view, (&page, &rows), visit))
+            (entries(place, &view, (&page, &rows), visit))
         }
-        (container_forms(console, &place, state, if is_hierarchical { directory.trim_end_matches('/') } else { "" }))
+        (container_forms(console, place, state, if is_hierarchical { directory.trim_end_matches('/') } else { "" }))
     };
     Ok(layout::page_in(
         console, account, "Blobs", container, content,
@@ -164,17 +152,17 @@ fn tree_page(console: &Console, account: &str, container: &str, visit: &Visit) -
 /// names is read instead, so that its marker leads to the first name left out.
 fn listed(
     console: &Console,
-    place: &Place<'_>,
+    place: &Place,
     view: &View,
     visit: &Visit,
 ) -> Result<(ListBlobsPage, Vec<Markup>)> {
-    let (services, account) = console.at(place.account)?;
+    let (services, account) = console.at(&place.account)?;
     let from = visit.parameter("from");
     let list = |count| {
         let request = view.request(from.clone(), count);
         let page = services
             .blobs
-            .list_blobs(account, place.container, &request)?;
+            .list_blobs(account, &place.container, &request)?;
         let rows = page
             .entries
             .iter()
@@ -190,7 +178,7 @@ fn listed(
 }
 
 /// The links to the pages about a directory that is real.
-fn directory_links(place: &Place<'_>, directory: &str) -> Markup {
+fn directory_links(place: &Place, directory: &str) -> Markup {
     html! {
         (access::link(place, directory))
         @if !directory.is_empty() { a.quiet.button href=(rename_path(place, directory)) { "Rename" } }
@@ -198,40 +186,29 @@ fn directory_links(place: &Place<'_>, directory: &str) -> Markup {
 }
 
 /// The page of a directory, at the form that renames it.
-fn rename_path(place: &Place<'_>, directory: &str) -> String {
+fn rename_path(place: &Place, directory: &str) -> String {
     format!("{}#rename", place.blob_path(&[], directory))
 }
 
 /// The forms that break the lease of a container and delete it, or a directory that is real.
-fn container_forms(
-    console: &Console,
-    place: &Place<'_>,
-    state: LeaseState,
-    directory: &str,
-) -> Markup {
-    let path = |more: &[&str]| {
-        links::path(
-            &[&["blobs", place.account, place.container], more].concat(),
-            &[],
-        )
-    };
+fn container_forms(console: &Console, place: &Place, state: LeaseState, directory: &str) -> Markup {
     html! {
         @if matches!(state, LeaseState::Leased | LeaseState::Breaking) {
-            form.actions method="post" action=(path(&["lease", "break"])) {
+            form.actions method="post" action=(place.path(&["lease", "break"])) {
                 (layout::token(console))
                 p { "The container is " (lease(state)) ". " }
                 button.danger { "Break the lease now" }
             }
         }
         p.actions {
-            @if directory.is_empty() { a.danger.button href=(path(&["delete"])) { "Delete this container…" } }
+            @if directory.is_empty() { a.danger.button href=(place.path(&["delete"])) { "Delete this container…" } }
             @else { a.danger.button href=(place.blob_path(&["delete"], directory)) { "Delete this directory…" } }
         }
     }
 }
 
 fn entries(
-    place: &Place<'_>,
+    place: &Place,
     view: &View,
     (page, rows): (&ListBlobsPage, &[Markup]),
     visit: &Visit,
@@ -266,7 +243,7 @@ fn nothing(view: &View) -> &'static str {
     }
 }
 
-fn entry_row(place: &Place<'_>, view: &View, entry: &BlobEntry) -> Markup {
+fn entry_row(place: &Place, view: &View, entry: &BlobEntry) -> Markup {
     html! {
         @match entry {
             BlobEntry::Prefix(name) => (directory_row(place, view, name, None)),
@@ -281,7 +258,7 @@ fn entry_row(place: &Place<'_>, view: &View, entry: &BlobEntry) -> Markup {
 
 /// The row of a directory. `blob` is its record, which only directories of a hierarchical namespace
 /// have.
-fn directory_row(place: &Place<'_>, view: &View, name: &str, blob: Option<&Blob>) -> Markup {
+fn directory_row(place: &Place, view: &View, name: &str, blob: Option<&Blob>) -> Markup {
     let access = blob.and_then(|blob| blob.access.as_ref());
     html! {
         tr {
@@ -303,7 +280,7 @@ fn shown_name(name: &str, view: &View) -> Markup {
     format::name(rest.filter(|rest| !rest.is_empty()).unwrap_or(name), 300)
 }
 
-fn blob_row(place: &Place<'_>, view: &View, listed: &ListedBlob) -> Markup {
+fn blob_row(place: &Place, view: &View, listed: &ListedBlob) -> Markup {
     let deleted = listed.blob.as_ref().and_then(|blob| blob.deleted);
     // A name with only versions left is shown as gone, too.
     let is_gone = deleted.is_some() || listed.has_versions_only;
@@ -328,11 +305,11 @@ fn blob_row(place: &Place<'_>, view: &View, listed: &ListedBlob) -> Markup {
 
 /// The upload section. A script streams the files and shows progress; without JavaScript the
 /// section is hidden.
-fn upload_form(place: &Place<'_>, prefix: &str) -> Markup {
+fn upload_form(place: &Place, prefix: &str) -> Markup {
     html! {
         section.upload.panel data-upload=(place.tree_path(&[])) aria-label="Upload" hidden {
             div.fields {
-                label.grow { "Into the directory of " (place.container) " " input data-upload-directory value=(prefix) placeholder="the root" autocomplete="off" spellcheck="false"; }
+                label.grow { "Into the directory of " (&place.container) " " input data-upload-directory value=(prefix) placeholder="the root" autocomplete="off" spellcheck="false"; }
                 label { "Files " input type="file" multiple; }
                 label { "A folder " input type="file" webkitdirectory; }
             }
@@ -350,11 +327,11 @@ fn upload_form(place: &Place<'_>, prefix: &str) -> Markup {
 /// `blocks`, the body is the list of the ids of the blocks that become the blob, one on each line.
 pub async fn upload(
     State(console): State<Arc<Console>>,
-    Path((account, container)): Path<(String, String)>,
+    Path(place): Path<Place>,
     Extension(body): Extension<HandedBody>,
     visit: Visit,
 ) -> Page<&'static str> {
-    check_changeable(&container)?;
+    check_changeable(&place.container)?;
     let (name, block) = (visit.parameter("name"), visit.query.get("block"));
     let content_type = visit
         .headers
@@ -365,24 +342,24 @@ pub async fn upload(
         content_type,
         ..BlobHeaders::default()
     };
-    let (shared, db) = (console.clone(), console.at(&account)?.0.writers.clone());
+    let (shared, db) = (
+        console.clone(),
+        console.at(&place.account)?.0.writers.clone(),
+    );
     let body = body.take();
     let ticket = if visit.query.has("blocks") {
         let ids = collect(body, DOCUMENT_BYTES_MAX).await?;
-        let commit = move || commit_blocks(&shared, (&account, &container, &name), &ids, headers);
+        let commit = move || commit_blocks(&shared, &place, &name, &ids, headers);
         blocking_pool::change(&db, commit).await?
     } else {
         let kind = match block {
             Some(_) => UploadKind::PutBlock,
             None => UploadKind::PutBlob,
         };
-        let upload = received(&console, &account, kind, body).await?;
-        let stored = move || {
-            let place = (&*account, &*container, &*name);
-            match block {
-                Some(block) => put_block(&shared, place, &block, upload),
-                None => put_blob(&shared, place, upload, headers),
-            }
+        let upload = received(&console, &place.account, kind, body).await?;
+        let stored = move || match block {
+            Some(block) => put_block(&shared, &place, &name, &block, upload),
+            None => put_blob(&shared, &place, &name, upload, headers),
         };
         blocking_pool::change(&db, stored).await?
     };
@@ -403,17 +380,15 @@ async fn received(
     drain(upload, body, &mut None).await
 }
 
-/// The account, container and name of a blob.
-type Names<'a> = (&'a str, &'a str, &'a str);
-
 fn put_block(
     console: &Console,
-    (account, container, blob): Names<'_>,
+    place: &Place,
+    name: &str,
     block: &str,
     upload: Upload,
 ) -> Result<Ticket> {
-    let address = Place { account, container }.current(blob);
-    let (services, _) = console.at(account)?;
+    let address = place.current(name);
+    let (services, _) = console.at(&place.account)?;
     let none = Conditions::default();
     let put = services
         .blobs
@@ -423,11 +398,12 @@ fn put_block(
 
 fn commit_blocks(
     console: &Console,
-    (account, container, blob): Names<'_>,
+    place: &Place,
+    name: &str,
     ids: &[u8],
     headers: BlobHeaders,
 ) -> Result<Ticket> {
-    let address = Place { account, container }.current(blob);
+    let address = place.current(name);
     let choice = |id: &[u8]| BlockChoice {
         source: BlockSource::Latest,
         id: id.to_vec(),
@@ -438,7 +414,7 @@ fn commit_blocks(
         ..PutBlockList::default()
     };
     Ok(console
-        .at(account)?
+        .at(&place.account)?
         .0
         .blobs
         .put_block_list(&address, request)?
@@ -448,17 +424,20 @@ fn commit_blocks(
 /// Puts a block blob, replacing an existing one.
 fn put_blob(
     console: &Console,
-    (account, container, blob): Names<'_>,
+    place: &Place,
+    name: &str,
     upload: Upload,
     headers: BlobHeaders,
 ) -> Result<Ticket> {
-    let address = Place { account, container }.current(blob);
+    let address = place.current(name);
     let request = PutBlob {
-        upload,
         headers,
-        metadata: Vec::new(),
-        settings: BlobSettings::default(),
-        conditions: Conditions::default(),
+        ..PutBlob::of(upload)
     };
-    Ok(console.at(account)?.0.blobs.put_blob(&address, request)?.1)
+    Ok(console
+        .at(&place.account)?
+        .0
+        .blobs
+        .put_blob(&address, request)?
+        .1)
 }

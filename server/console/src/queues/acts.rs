@@ -1,7 +1,8 @@
 //! Buttons and fields for the actions on one message.
 
 use crate::context::Console;
-use crate::{layout, links};
+use crate::layout;
+use crate::links::QueuePlace;
 use lazurite_queue::StoredMessage;
 use maud::{Markup, html};
 
@@ -19,12 +20,12 @@ pub fn keys_of(message: &StoredMessage) -> Markup {
 /// The buttons that make a message visible or delete it.
 pub fn acts(
     console: &Console,
-    (account, queue): (&str, &str),
+    place: &QueuePlace,
     message: &StoredMessage,
     is_hidden: bool,
 ) -> Markup {
     html! {
-        form.actions method="post" action=(links::path(&["queues", account, queue, "message"], &[])) {
+        form.actions method="post" action=(place.path(&["message"], &[])) {
             (layout::token(console))
             (keys_of(message))
             @if is_hidden { button.quiet name="act" value="show" { "Make visible now" } }
@@ -34,11 +35,11 @@ pub fn acts(
 }
 
 /// The form that receives a message as a consumer does.
-pub fn take_form(console: &Console, account: &str, queue: &str) -> Markup {
+pub fn take_form(console: &Console, place: &QueuePlace) -> Markup {
     html! {
         details {
             summary { "Receive a message, as a consumer does" }
-            form.fields method="post" action=(links::path(&["queues", account, queue, "take"], &[])) {
+            form.fields method="post" action=(place.path(&["take"], &[])) {
                 (layout::token(console))
                 p.warned { "Receiving counts a delivery and hides the message from consumers. Looking at messages does neither." }
                 label { "Hidden for, in seconds " input type="number" name="seconds" min="1" max="604800" value=(TAKE_SECONDS); }

@@ -1,21 +1,17 @@
 //! The list of queues with their counts.
 
 use crate::context::Console;
-use crate::form::Form;
-use crate::lists::{self, Kind, Listed};
-use crate::respond::{Done, Page, SeeOther, Visit, written};
+use crate::lists::{Kind, Listed};
+use crate::respond::Visit;
 use crate::{links, selection};
-use axum::Extension;
-use axum::extract::{Path, State};
 use lazurite_base::units::count;
 use lazurite_protocol::response::error::Result;
 use lazurite_queue::ListQueues;
 use maud::html;
-use std::sync::Arc;
 
 /// Number of queues on a page. The messages of each are counted.
 const QUEUES_SHOWN: i64 = 200;
-const QUEUES: Kind = Kind {
+pub const QUEUES: Kind = Kind {
     section: "Queues",
     folder: "queues",
     title: "Queues",
@@ -23,21 +19,18 @@ const QUEUES: Kind = Kind {
     pattern: "[a-z0-9](-?[a-z0-9]){2,62}",
     rule: "3 to 63 lower-case letters, digits and single hyphens",
     contents: "messages",
+    list,
+    create: |console, account, name| {
+        let (services, account) = console.at(account)?;
+        Ok(services.queues.create_queue(account, name, Vec::new())?.1)
+    },
     delete: |console, account, name| {
         let (services, account) = console.at(account)?;
         Ok(services.queues.delete_queue(account, name)?)
     },
 };
 
-pub async fn page(
-    State(console): State<Arc<Console>>,
-    account: Option<Path<String>>,
-    visit: Visit,
-) -> Page {
-    lists::page(console, account, visit, &QUEUES, listed).await
-}
-
-fn listed(console: &Console, visit: &Visit, account: &str) -> Result<Listed> {
+fn list(console: &Console, visit: &Visit, account: &str) -> Result<Listed> {
     let (marker, prefix) = (visit.parameter("from"), visit.parameter("prefix"));
     let request = ListQueues {
         prefix: &prefix,
@@ -66,28 +59,4 @@ fn listed(console: &Console, visit: &Visit, account: &str) -> Result<Listed> {
             }
         },
     })
-}
-
-pub async fn create(
-    State(console): State<Arc<Console>>,
-    Path(account): Path<String>,
-    Extension(form): Extension<Form>,
-) -> Page<SeeOther> {
-    let queue = form.required("queue")?.to_owned();
-    let path = links::path(&["queues", &account, &queue], &[]);
-    written(console, path, Done::Created, move |console| {
-        let (services, account) = console.at(&account)?;
-        let queues = &services.queues;
-        Ok(queues.create_queue(account, &queue, Vec::new())?.1)
-    })
-    .await
-}
-
-/// Answers the buttons above the list.
-pub async fn act(
-    console: State<Arc<Console>>,
-    account: Path<String>,
-    form: Extension<Form>,
-) -> Page<SeeOther> {
-    lists::act(&QUEUES, console, account, form).await
 }

@@ -6,11 +6,12 @@
 
 use crate::context::Console;
 use crate::form::Form;
+use crate::layout;
+use crate::links::{self, QueuePlace};
 use crate::queues::acts::{TAKE_SECONDS, acts, keys_of};
 use crate::queues::moves::put_copy;
 use crate::queues::text::{encoded, inner_text, state_facts, text_block};
-use crate::respond::{Done, Html, Page, SeeOther, Visit, made, written};
-use crate::{layout, links};
+use crate::respond::{Done, Html, Page, SeeOther, Visit, written};
 use axum::Extension;
 use axum::extract::{Path, State};
 use lazurite_base::units;
@@ -21,29 +22,18 @@ use maud::{Markup, html};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-fn message_path(account: &str, queue: &str, id: &str) -> String {
-    links::path(&["queues", account, queue, "message"], &[("id", id)])
+fn message_path(place: &QueuePlace, id: &str) -> String {
+    place.path(&["message"], &[("id", id)])
 }
 
-pub async fn page(
-    State(console): State<Arc<Console>>,
-    Path((account, queue)): Path<(String, String)>,
-    visit: Visit,
-) -> Page {
-    made(console, move |console| {
-        message_page(console, &account, &queue, &visit)
-    })
-    .await
-}
-
-fn message_page(console: &Console, account: &str, queue: &str, visit: &Visit) -> Result<Html> {
+pub fn page(console: &Console, place: &QueuePlace, visit: &Visit) -> Result<Html> {
     let id = visit.parameter("id");
-    let (services, stored) = console.at(account)?;
-    let message = services.queues.stored_message(stored, queue, &id)?;
+    let (services, stored) = console.at(&place.account)?;
+    let message = services.queues.stored_message(stored, &place.queue, &id)?;
     let is_hidden = message.visible_at > visit.origin.now;
     let above = [
-        ("Queues", links::path(&["queues", account], &[])),
-        (queue, links::path(&["queues", account, queue], &[])),
+        ("Queues", links::path(&["queues", &place.account], &[])),
+        (&place.queue, place.path(&[], &[])),
     ];
     let content = html! {
         (layout::trail(&above, &message.message_id))
@@ -57,17 +47,23 @@ fn message_page(console: &Console, account: &str, queue: &str, visit: &Visit) ->
         @if is_hidden && message.dequeue_count > 0 {
             p.warned { "A consumer may be working on this message. Each action below gives the message a new receipt: the consumer can no longer delete or update it." }
         }
-        (edit_form(console, account, queue, &message))
-        (acts(console, (account, queue), &message, is_hidden))
+        (edit_form(console, place, &message))
+        (acts(console, place, &message, is_hidden))
         (layout::script("queue.js"))
     };
-    Ok(layout::page_in(console, account, "Queues", queue, content))
+    Ok(layout::page_in(
+        console,
+        &place.account,
+        "Queues",
+        &place.queue,
+        content,
+    ))
 }
 
-fn edit_form(console: &Console, account: &str, queue: &str, message: &StoredMessage) -> Markup {
+fn edit_form(console: &Console, place: &QueuePlace, message: &StoredMessage) -> Markup {
     let (is_base64, text) = inner_text(&message.text);
     html! {
-        form.fields method="post" action=(links::path(&["queues", account, queue, "message"], &[])) {
+        form.fields method="post" action=(place.path(&["message"], &[])) {
             (layout::token(console))
             (keys_of(message))
             label.wide { "Text " textarea name="text" rows=(text.lines().count().clamp(3, 16)) spellcheck="false" { "\n" (text) } }
@@ -83,25 +79,25 @@ fn edit_form(console: &Console, account: &str, queue: &str, message: &StoredMess
 /// Performs one action on a message, unless it was changed or received since the page was made.
 pub async fn change(
     State(console): State<Arc<Console>>,
-    Path((account, queue)): Path<(String, String)>,
+    Path(place): Path<QueuePlace>,
     Extension(form): Extension<Form>,
 ) -> Page<SeeOther> {
-    let queue_path = links::path(&["queues", &account, &queue], &[]);
-    let own_path = message_path(&account, &queue, form.required("id")?);
+    let queue_path = place.path(&[], &[]);
+    let own_path = message_path(&place, form.required("id")?);
     let (path, done) = match form.text("act") {
         "show" | "save" => (own_path, Done::Saved),
         "move" => (queue_path, Done::Moved),
         "delete" => (queue_path, Done::Deleted),
         act => {
             let message = format!("There is no action '{act}' on a message.");
-            return Err(Failure::new(400, "InvalidInput", message).into());
+            return Err(Failure::invalid_input(message).into());
         }
     };
     written(console, path, done, move |console| {
-        let (services, account) = console.at(&account)?;
+        let (services, account) = console.at(&place.account)?;
         carry_out(
             &services.queues,
-            (account, &queue),
+            (account, &place.queue),
             &form,
             services.clock.now(),
         )
@@ -152,7 +148,7 @@ fn carry_out(
 
 pub async fn take(
     State(console): State<Arc<Console>>,
-    Path((account, queue)): Path<(String, String)>,
+    Path(place): Path<QueuePlace>,
     Extension(form): Extension<Form>,
 ) -> Page<SeeOther> {
     let visibility_seconds = form.number("seconds")?.or(Some(TAKE_SECONDS));
@@ -160,19 +156,21 @@ pub async fn take(
         count: Some(1),
         visibility_seconds,
     };
-    let db = console.at(&account)?.0.writers.clone();
-    let (shared, names) = (console.clone(), (account.clone(), queue.clone()));
+    let db = console.at(&place.account)?.0.writers.clone();
+    let (shared, names) = (console.clone(), place.clone());
     let taking = move || {
-        let (services, stored) = shared.at(&names.0)?;
-        let (messages, ticket) = services.queues.get_messages(stored, &names.1, request)?;
+        let (services, stored) = shared.at(&names.account)?;
+        let (messages, ticket) = services
+            .queues
+            .get_messages(stored, &names.queue, request)?;
         Ok((messages, ticket))
     };
     let (messages, ticket) =
         lazurite_services::connection::blocking_pool::change(&db, taking).await?;
     ticket.await.map_err(Failure::from)?;
     let path = match messages.first() {
-        Some(message) => message_path(&account, &queue, &message.message_id),
-        None => links::path(&["queues", &account, &queue], &[]),
+        Some(message) => message_path(&place, &message.message_id),
+        None => place.path(&[], &[]),
     };
     Ok(SeeOther(path))
 }

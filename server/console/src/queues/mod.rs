@@ -9,40 +9,22 @@ mod selected;
 mod text;
 
 use crate::context::Console;
+use crate::lists;
+use crate::respond::page_of;
 use axum::Router;
-use axum::routing::{get, post};
+use axum::routing::post;
 use std::sync::Arc;
 
 pub fn routes() -> Router<Arc<Console>> {
-    Router::new()
-        .route("/_lazurite/queues", get(list::page))
+    let path = |name: &str| format!("/_lazurite/queues/{{account}}/{{queue}}{name}");
+    lists::routes(&list::QUEUES)
+        .route(&path(""), page_of(queue::page).post(queue::put))
+        .route(&path("/selected"), post(selected::act))
+        .route(&path("/clear"), post(queue::clear))
+        .route(&path("/delete"), post(queue::delete))
+        .route(&path("/take"), post(message::take))
         .route(
-            "/_lazurite/queues/{account}",
-            get(list::page).post(list::create),
-        )
-        .route(
-            "/_lazurite/queues/{account}/{queue}",
-            get(queue::page).post(queue::put),
-        )
-        .route("/_lazurite/queues/{account}/selected", post(list::act))
-        .route(
-            "/_lazurite/queues/{account}/{queue}/selected",
-            post(selected::act),
-        )
-        .route(
-            "/_lazurite/queues/{account}/{queue}/clear",
-            post(queue::clear),
-        )
-        .route(
-            "/_lazurite/queues/{account}/{queue}/delete",
-            post(queue::delete),
-        )
-        .route(
-            "/_lazurite/queues/{account}/{queue}/take",
-            post(message::take),
-        )
-        .route(
-            "/_lazurite/queues/{account}/{queue}/message",
-            get(message::page).post(message::change),
+            &path("/message"),
+            page_of(message::page).post(message::change),
         )
 }

@@ -3,11 +3,12 @@
 use crate::context::Console;
 use crate::form::Form;
 use crate::format::cut;
+use crate::links::{self, QueuePlace};
 use crate::queues::acts;
 use crate::queues::moves::POISON;
 use crate::queues::text::{encoded, inner_text, state};
-use crate::respond::{Done, Html, Page, SeeOther, Visit, made, written};
-use crate::{format, layout, links, selection};
+use crate::respond::{Done, Html, Page, SeeOther, Visit, written};
+use crate::{format, layout, selection};
 use axum::Extension;
 use axum::extract::{Path, State};
 use lazurite_base::units::{count, counted};
@@ -37,17 +38,6 @@ const FIRST_SEARCH_TIME_MAX: Duration = Duration::from_millis(20);
 const SEARCH_TIME_MAX: Duration = Duration::from_secs(1);
 /// Messages that expire within this time are marked.
 const SOON: Duration = Duration::from_secs(3600);
-
-pub async fn page(
-    State(console): State<Arc<Console>>,
-    Path((account, queue)): Path<(String, String)>,
-    visit: Visit,
-) -> Page {
-    made(console, move |console| {
-        queue_page(console, &account, &queue, &visit)
-    })
-    .await
-}
 
 /// The choices in the form of a page of messages.
 #[derive(Clone)]
@@ -92,19 +82,19 @@ impl View {
     }
 
     /// The path of the same view from its first message on.
-    pub fn path(&self, account: &str, queue: &str) -> String {
-        self.path_from(account, queue, ("", 0))
+    pub fn path(&self, place: &QueuePlace) -> String {
+        self.path_from(place, ("", 0))
     }
 
     /// The path of the same view from a marker on, before which a number of messages was searched.
-    fn path_from(&self, account: &str, queue: &str, (from, searched): (&str, u64)) -> String {
+    fn path_from(&self, place: &QueuePlace, (from, searched): (&str, u64)) -> String {
         let show = if self.hidden_only { "hidden" } else { "" };
         let searched = match searched {
             0 => String::new(),
             searched => searched.to_string(),
         };
-        links::path(
-            &["queues", account, queue],
+        place.path(
+            &[],
             &[
                 ("filter", &self.words),
                 ("show", show),
@@ -115,21 +105,21 @@ impl View {
     }
 }
 
-fn queue_page(console: &Console, account: &str, queue: &str, visit: &Visit) -> Result<Html> {
-    let (services, stored) = console.at(account)?;
+pub fn page(console: &Console, place: &QueuePlace, visit: &Visit) -> Result<Html> {
+    let (services, stored) = console.at(&place.account)?;
     let queues = &services.queues;
-    let properties = queues.get_queue_metadata(stored, queue)?;
+    let properties = queues.get_queue_metadata(stored, &place.queue)?;
     let view = View::of(visit);
-    let page = browsed(console, account, queue, &view)?;
+    let page = browsed(console, place, &view)?;
     let started = Instant::now();
     let is_over = || started.elapsed() > TALLY_TIME_MAX;
-    let tally = queues.tally_messages(stored, queue, SOON, &is_over)?;
+    let tally = queues.tally_messages(stored, &place.queue, SOON, &is_over)?;
     let total = properties.approximate_message_count;
-    let poison = format!("{queue}{POISON}");
+    let poison = format!("{}{POISON}", place.queue);
     let poisoned = queues.get_queue_metadata(stored, &poison).ok();
     let content = html! {
-        (layout::trail(&[("Queues", links::path(&["queues", account], &[]))], queue))
-        h1 { (queue) }
+        (layout::trail(&[("Queues", links::path(&["queues", &place.account], &[]))], &place.queue))
+        h1 { (place.queue) }
         (layout::note(console, visit))
         dl.facts data-fresh="facts" {
             div { dt { "Messages" } dd { (count(total)) } }
@@ -137,21 +127,27 @@ fn queue_page(console: &Console, account: &str, queue: &str, visit: &Visit) -> R
             @for (name, value) in &properties.metadata { div { dt { (name) } dd { (format::cut(value, 200)) } } }
         }
         @if let Some(poisoned) = poisoned {
-            p { "Its poison queue " a href=(links::path(&["queues", account, &poison], &[])) { (poison) } " has " (counted(poisoned.approximate_message_count, "message")) "." }
+            p { "Its poison queue " a href=(links::path(&["queues", &place.account, &poison], &[])) { (poison) } " has " (counted(poisoned.approximate_message_count, "message")) "." }
         }
-        (search_form(account, queue, &view))
-        (selection::bar(put_form(console, account, queue), buttons(), (total > 0).then(|| all_of(&view, total))))
-        (messages_section(console, (account, queue), &view, &page, total, visit.origin.now))
-        (acts::take_form(console, account, queue))
-        (danger(console, account, queue, total))
+        (search_form(place, &view))
+        (selection::bar(put_form(console, place), buttons(), (total > 0).then(|| all_of(&view, total))))
+        (messages_section(console, place, &view, &page, total, visit.origin.now))
+        (acts::take_form(console, place))
+        (danger(console, place, total))
         (layout::script("queue.js"))
     };
-    Ok(layout::page_in(console, account, "Queues", queue, content))
+    Ok(layout::page_in(
+        console,
+        &place.account,
+        "Queues",
+        &place.queue,
+        content,
+    ))
 }
 
 /// A page of messages that contain all the words, hidden ones included. Ends early if it is full or
 /// the time is up.
-fn browsed(console: &Console, account: &str, queue: &str, view: &View) -> Result<BrowsedMessages> {
+fn browsed(console: &Console, place: &QueuePlace, view: &View) -> Result<BrowsedMessages> {
     let started = Instant::now();
     let request = BrowseMessages {
         from: view.from(),
@@ -173,10 +169,10 @@ fn browsed(console: &Console, account: &str, queue: &str, view: &View) -> Result
         SEARCH_TIME_MAX
     };
     let is_over = || bytes.get() > PAGE_BYTES_MAX || started.elapsed() > time_max;
-    let (services, stored) = console.at(account)?;
+    let (services, stored) = console.at(&place.account)?;
     Ok(services
         .queues
-        .browse_messages(stored, queue, &request, &accepts, &is_over)?)
+        .browse_messages(stored, &place.queue, &request, &accepts, &is_over)?)
 }
 
 fn tally_facts(tally: &MessageTally) -> Markup {
@@ -191,24 +187,24 @@ fn tally_facts(tally: &MessageTally) -> Markup {
     }
 }
 
-fn search_form(account: &str, queue: &str, view: &View) -> Markup {
+fn search_form(place: &QueuePlace, view: &View) -> Markup {
     html! {
-        form.filter method="get" role="search" action=(links::path(&["queues", account, queue], &[])) {
+        form.filter method="get" role="search" action=(place.path(&[], &[])) {
             label for="filter" { "Search" }
             input #filter name="filter" value=(view.words) data-filter placeholder="words in any message of the queue, decoded" autocomplete="off" spellcheck="false";
             label.check { input type="checkbox" name="show" value="hidden" checked[view.hidden_only]; " hidden only" }
             button { "Search" }
-            a.quiet.button href=(links::path(&["sas", account], &[("service", "queue"), ("name", queue)])) { "Share" }
-            a.quiet.button href=(links::path(&["queues", account, queue, "settings"], &[])) { "Settings" }
+            a.quiet.button href=(links::path(&["sas", &place.account], &[("service", "queue"), ("name", &place.queue)])) { "Share" }
+            a.quiet.button href=(place.path(&["settings"], &[])) { "Settings" }
         }
     }
 }
 
-fn put_form(console: &Console, account: &str, queue: &str) -> Markup {
+fn put_form(console: &Console, place: &QueuePlace) -> Markup {
     html! {
         details.drop {
             summary.button { "New message" }
-            div.panel { form.fields method="post" action=(links::path(&["queues", account, queue], &[])) {
+            div.panel { form.fields method="post" action=(place.path(&[], &[])) {
                 (layout::token(console))
                 label.wide { "Text " textarea name="text" rows="3" {} }
                 label { "Hidden for, in seconds " input type="number" name="hidden" min="0" max="604800" placeholder="0"; }
@@ -246,7 +242,7 @@ fn all_of(view: &View, total: u64) -> Markup {
 
 fn messages_section(
     console: &Console,
-    (account, queue): (&str, &str),
+    place: &QueuePlace,
     view: &View,
     page: &BrowsedMessages,
     total: u64,
@@ -261,7 +257,7 @@ fn messages_section(
                     @else { "No message here." }
                 }
             } @else {
-                form #(selection::FORM) method="post" action=(links::path(&["queues", account, queue, "selected"], &[])) data-plain {
+                form #(selection::FORM) method="post" action=(place.path(&["selected"], &[])) data-plain {
                     (layout::token(console))
                     input type="hidden" name="filter" value=(view.words);
                     @if view.hidden_only { input type="hidden" name="show" value="hidden"; }
@@ -272,7 +268,7 @@ fn messages_section(
                             th scope="col" { "Text" } th scope="col" { "State" } th.number scope="col" { "Dequeued" }
                             th scope="col" { "Inserted" } th scope="col" { "Expires" }
                         } }
-                        tbody { @for message in &page.messages { (row((account, queue), message, now)) } }
+                        tbody { @for message in &page.messages { (row(place, message, now)) } }
                     } }
                 }
             }
@@ -282,10 +278,10 @@ fn messages_section(
                 } @else {
                     "Showing " (page.messages.len()) " of " (count(total)) " in the order of delivery, hidden ones last. Looking counts no delivery."
                 }
-                @if !view.from.is_empty() { " " a href=(view.path(account, queue)) { "First page" } }
+                @if !view.from.is_empty() { " " a href=(view.path(place)) { "First page" } }
                 @if let Some(next) = &page.next {
                     @let from = (next.as_str(), view.searched + page.examined);
-                    " " a rel="next" href=(view.path_from(account, queue, from)) { @if view.searches() { "Search on" } @else { "Next page" } }
+                    " " a rel="next" href=(view.path_from(place, from)) { @if view.searches() { "Search on" } @else { "Next page" } }
                 }
             }
         }
@@ -303,11 +299,8 @@ fn searched(view: &View, page: &BrowsedMessages, total: u64) -> Markup {
     }
 }
 
-fn row((account, queue): (&str, &str), message: &StoredMessage, now: SystemTime) -> Markup {
-    let path = links::path(
-        &["queues", account, queue, "message"],
-        &[("id", &message.message_id)],
-    );
+fn row(place: &QueuePlace, message: &StoredMessage, now: SystemTime) -> Markup {
+    let path = place.path(&["message"], &[("id", &message.message_id)]);
     let keys = serde_json::json!([message.message_id, message.pop_receipt]).to_string();
     let (is_base64, text) = inner_text(&message.text);
     html! { tr {
@@ -323,17 +316,17 @@ fn row((account, queue): (&str, &str), message: &StoredMessage, now: SystemTime)
     } }
 }
 
-fn danger(console: &Console, account: &str, queue: &str, total: u64) -> Markup {
+fn danger(console: &Console, place: &QueuePlace, total: u64) -> Markup {
     html! {
         details.danger {
             summary { "Clear or delete this queue" }
-            form method="post" action=(links::path(&["queues", account, queue, "clear"], &[])) {
+            form method="post" action=(place.path(&["clear"], &[])) {
                 (layout::token(console))
                 button.danger { "Clear " (counted(total, "message")) }
             }
-            form method="post" action=(links::path(&["queues", account, queue, "delete"], &[])) {
+            form method="post" action=(place.path(&["delete"], &[])) {
                 (layout::token(console))
-                button.danger { "Delete " (queue) }
+                button.danger { "Delete " (place.queue) }
             }
         }
     }
@@ -341,12 +334,12 @@ fn danger(console: &Console, account: &str, queue: &str, total: u64) -> Markup {
 
 pub async fn put(
     State(console): State<Arc<Console>>,
-    Path((account, queue)): Path<(String, String)>,
+    Path(place): Path<QueuePlace>,
     Extension(form): Extension<Form>,
 ) -> Page<SeeOther> {
     let text = encoded(&form);
     let (ttl_seconds, visibility_seconds) = (form.number("lifetime")?, form.number("hidden")?);
-    let path = links::path(&["queues", &account, &queue], &[]);
+    let path = place.path(&[], &[]);
     written(console, path, Done::Sent, move |console| {
         let message = PutMessage {
             text: &text,
@@ -354,33 +347,33 @@ pub async fn put(
             visibility_seconds,
             ..PutMessage::default()
         };
-        let (services, account) = console.at(&account)?;
+        let (services, account) = console.at(&place.account)?;
         let queues = &services.queues;
-        Ok(queues.put_message(account, &queue, message)?.1)
+        Ok(queues.put_message(account, &place.queue, message)?.1)
     })
     .await
 }
 
 pub async fn clear(
     State(console): State<Arc<Console>>,
-    Path((account, queue)): Path<(String, String)>,
+    Path(place): Path<QueuePlace>,
 ) -> Page<SeeOther> {
-    let path = links::path(&["queues", &account, &queue], &[]);
+    let path = place.path(&[], &[]);
     written(console, path, Done::Cleared, move |console| {
-        let (services, account) = console.at(&account)?;
-        Ok(services.queues.clear_messages(account, &queue)?)
+        let (services, account) = console.at(&place.account)?;
+        Ok(services.queues.clear_messages(account, &place.queue)?)
     })
     .await
 }
 
 pub async fn delete(
     State(console): State<Arc<Console>>,
-    Path((account, queue)): Path<(String, String)>,
+    Path(place): Path<QueuePlace>,
 ) -> Page<SeeOther> {
-    let path = links::path(&["queues", &account], &[]);
+    let path = links::path(&["queues", &place.account], &[]);
     written(console, path, Done::Deleted, move |console| {
-        let (services, account) = console.at(&account)?;
-        Ok(services.queues.delete_queue(account, &queue)?)
+        let (services, account) = console.at(&place.account)?;
+        Ok(services.queues.delete_queue(account, &place.queue)?)
     })
     .await
 }

@@ -5,11 +5,12 @@ use crate::context::Console;
 use crate::destination::{self, Destination};
 use crate::form::Form;
 use crate::jobs::{Act, Items, Task};
+use crate::links::QueuePlace;
 use crate::proposals::{self, Question};
 use crate::queues::moves::{POISON, put_copy};
 use crate::queues::queue::{View, has_words};
 use crate::respond::{Page, SeeOther, made};
-use crate::selection::{ALL, ITEM};
+use crate::selection::{self, ALL, ITEM};
 use axum::Extension;
 use axum::extract::{Path, State};
 use lazurite_protocol::response::error::{Failure, Result};
@@ -42,17 +43,13 @@ enum Source {
 #[derive(Clone)]
 struct Messages {
     console: Arc<Console>,
-    account: String,
-    queue: String,
+    place: QueuePlace,
     source: Source,
 }
 
 impl Messages {
-    fn of(console: &Arc<Console>, account: &str, queue: &str, form: &Form) -> Result<Messages> {
-        let keys = |text: &str| {
-            let wrong = |_| Failure::new(400, "InvalidInput", "A selected row cannot be read.");
-            serde_json::from_str(text).map_err(wrong)
-        };
+    fn of(console: &Arc<Console>, place: QueuePlace, form: &Form) -> Result<Messages> {
+        let keys = |text: &str| serde_json::from_str(text).map_err(selection::unreadable);
         let source = if form.get(ALL).is_some() {
             Source::View(Some(View::of_form(form)))
         } else {
@@ -60,8 +57,7 @@ impl Messages {
         };
         Ok(Messages {
             console: console.clone(),
-            account: account.to_owned(),
-            queue: queue.to_owned(),
+            place,
             source,
         })
     }
@@ -71,7 +67,7 @@ impl Items for Messages {
     type Item = Message;
 
     fn next(&mut self) -> Result<Option<Vec<Message>>> {
-        let (services, account) = self.console.at(&self.account)?;
+        let (services, account) = self.console.at(&self.place.account)?;
         let queues = &services.queues;
         match &mut self.source {
             Source::Chosen(keys) if keys.is_empty() => Ok(None),
@@ -79,7 +75,7 @@ impl Items for Messages {
                 let found = keys
                     .drain(..keys.len().min(STEP))
                     .filter_map(|(id, receipt)| {
-                        let found = queues.stored_message(account, &self.queue, &id).ok();
+                        let found = queues.stored_message(account, &self.place.queue, &id).ok();
                         found.filter(|message| message.pop_receipt == receipt)
                     });
                 Ok(Some(found.map(Message).collect()))
@@ -92,8 +88,13 @@ impl Items for Messages {
                     count: STEP,
                 };
                 let accepts = |message: &StoredMessage| has_words(message, &view.words);
-                let page =
-                    queues.browse_messages(account, &self.queue, &request, &accepts, &|| false)?;
+                let page = queues.browse_messages(
+                    account,
+                    &self.place.queue,
+                    &request,
+                    &accepts,
+                    &|| false,
+                )?;
                 match page.next {
                     Some(next) => view.from = next,
                     None => *place = None,
@@ -107,16 +108,16 @@ impl Items for Messages {
 /// Answers the buttons above the messages.
 pub async fn act(
     State(console): State<Arc<Console>>,
-    Path((account, queue)): Path<(String, String)>,
+    Path(place): Path<QueuePlace>,
     Extension(form): Extension<Form>,
 ) -> Page<SeeOther> {
-    let messages = Messages::of(&console, &account, &queue, &form)?;
+    let messages = Messages::of(&console, place, &form)?;
     made(console, move |console| match form.text("act") {
         "delete" => propose_deletion(console, messages, &form),
         "move" => propose_move(console, messages, &form),
         act => {
             let message = format!("There is no action '{act}' for messages.");
-            Err(Failure::new(400, "InvalidInput", message))
+            Err(Failure::invalid_input(message))
         }
     })
     .await
@@ -125,12 +126,12 @@ pub async fn act(
 fn task(messages: &Messages, verbs: (&'static str, &'static str), form: &Form) -> Task {
     let view = View::of_form(form);
     Task {
-        account: messages.account.clone(),
+        account: messages.place.account.clone(),
         section: "Queues",
         verbs,
         noun: "message",
-        place: format!("from {}", messages.queue),
-        back: view.path(&messages.account, &messages.queue),
+        place: format!("from {}", messages.place.queue),
+        back: view.path(&messages.place),
     }
 }
 
@@ -150,27 +151,31 @@ fn propose_deletion(console: &Console, messages: Messages, form: &Form) -> Resul
 }
 
 fn propose_move(console: &Console, messages: Messages, form: &Form) -> Result<SeeOther> {
-    let origin = messages.queue.strip_suffix(POISON).unwrap_or_default();
+    let origin = messages
+        .place
+        .queue
+        .strip_suffix(POISON)
+        .unwrap_or_default();
     let question = Question {
-        fields: html! { div.fields { (destination::field(console, &messages.account)) label { "To the queue " input name="to" value=(origin) required autocomplete="off"; } } },
+        fields: html! { div.fields { (destination::field(console, &messages.place.account)) label { "To the queue " input name="to" value=(origin) required autocomplete="off"; } } },
         note: html! { p { "They keep text and expiry, and begin with a dequeue count of 0." } },
         ..Question::default()
     };
     let task = task(&messages, ("Move", "Moved"), form);
     let from = messages.clone();
     proposals::propose(console, task, &question, messages, move |form| {
-        let destination = Destination::read(&from.console, &from.account, form)?;
+        let destination = Destination::read(&from.console, &from.place.account, form)?;
         let to = form.required("to")?.to_owned();
         let known = destination
             .services
             .queues
             .get_queue_metadata(destination.stored(), &to);
         known.map_err(|error| Failure::from(error).with("Field", "to"))?;
-        if destination.account == from.account && to == from.queue {
+        if destination.account == from.place.account && to == from.place.queue {
             let same = Failure::new(400, "SameName", "The messages are in this queue.");
             return Err(same.with("Field", "to"));
         }
-        let clock = from.console.at(&from.account)?.0.clock.clone();
+        let clock = from.console.at(&from.place.account)?.0.clock.clone();
         Ok(work(
             from.clone(),
             move |queues, (account, queue), message| {
@@ -203,10 +208,10 @@ fn work(
     + 'static,
 ) -> Act<Message> {
     Box::new(move |job, messages| {
-        let (services, account) = from.console.at(&from.account)?;
+        let (services, account) = from.console.at(&from.place.account)?;
         let mut last = None;
         for Message(message) in messages.iter().take_while(|_| !job.is_canceled()) {
-            match each(&services.queues, (account, &from.queue), message) {
+            match each(&services.queues, (account, &from.place.queue), message) {
                 Ok(ticket) => {
                     last = Some(ticket);
                     job.add_done(1);

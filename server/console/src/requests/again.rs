@@ -179,7 +179,7 @@ pub async fn send(
 }
 
 fn wrong(message: &str) -> Failure {
-    Failure::new(400, "InvalidInput", message.to_owned())
+    Failure::invalid_input(message.to_owned())
 }
 
 /// Sends the request in a form. Returns the id in its response.

@@ -4,7 +4,7 @@ use crate::context::Console;
 use crate::form::Form;
 use crate::format;
 use crate::layout;
-use crate::links::{self, entity_path};
+use crate::links::{self, TablePlace};
 use crate::requests::related;
 use crate::respond::{Done, Html, Page, Refusal, SeeOther, Visit, made, written};
 use crate::tables::transactions;
@@ -29,65 +29,45 @@ const VALUE_BYTES_MAX: usize = 4 << 10;
 const EMPTY_ROWS_NEW: usize = 3;
 const EMPTY_ROWS_STORED: usize = 1;
 
-pub async fn new(
-    State(console): State<Arc<Console>>,
-    Path((account, table)): Path<(String, String)>,
-) -> Page {
+pub async fn new(State(console): State<Arc<Console>>, Path(place): Path<TablePlace>) -> Page {
     let content = html! {
-        (entity_trail(&account, &table, "New entity"))
+        (entity_trail(&place, "New entity"))
         h1 { "New entity" }
-        (entity_form(&console, &account, &table, None, &FormPart::default()))
+        (entity_form(&console, &place, None, &FormPart::default()))
     };
     Ok(layout::page_in(
         &console,
-        &account,
+        &place.account,
         "Tables",
         "New entity",
         content,
     ))
 }
 
-fn entity_trail(account: &str, table: &str, name: &str) -> Markup {
-    let tables = ("Tables", links::path(&["tables", account], &[]));
-    layout::trail(
-        &[
-            tables,
-            (table, links::path(&["tables", account, table], &[])),
-        ],
-        name,
-    )
+fn entity_trail(place: &TablePlace, name: &str) -> Markup {
+    let tables = ("Tables", links::path(&["tables", &place.account], &[]));
+    layout::trail(&[tables, (&place.table, place.path(&[], &[]))], name)
 }
 
-pub async fn page(
-    State(console): State<Arc<Console>>,
-    Path((account, table)): Path<(String, String)>,
-    visit: Visit,
-) -> Page {
-    made(console, move |console| {
-        entity_page(console, &account, &table, &visit)
-    })
-    .await
-}
-
-fn entity_page(console: &Console, account: &str, table: &str, visit: &Visit) -> Result<Html> {
+pub fn page(console: &Console, place: &TablePlace, visit: &Visit) -> Result<Html> {
     let (partition_key, row_key) = (visit.parameter("pk"), visit.parameter("rk"));
-    let (services, stored) = console.at(account)?;
+    let (services, stored) = console.at(&place.account)?;
     let tables = &services.tables;
-    let entity = tables.get_entity(stored, table, &partition_key, &row_key)?;
+    let entity = tables.get_entity(stored, &place.table, &partition_key, &row_key)?;
     let content = html! {
-        (entity_trail(account, table, &entity.row_key))
+        (entity_trail(place, &entity.row_key))
         h1 { (format::name(&entity.partition_key, 200)) " / " (format::name(&entity.row_key, 200)) }
         (layout::note(console, visit))
-        (transactions::note(visit, account, table))
+        (transactions::note(visit, place))
         dl.facts {
             div { dt { "Timestamp" } dd { (entity.timestamp.to_full_text().to_string()) } }
             div { dt { "ETag" } dd { code { (entity.etag().to_text()) } } }
             div { dt { "Size" } dd { (units::size(lazurite_table::entity_bytes(&entity) as u64)) } }
         }
-        (entity_form(console, account, table, Some(&entity), &FormPart::of(visit)))
+        (entity_form(console, place, Some(&entity), &FormPart::of(visit)))
         details.danger {
             summary { "Delete this entity" }
-            form method="post" action=(links::path(&["tables", account, table, "entity", "delete"], &[])) {
+            form method="post" action=(place.path(&["entity", "delete"], &[])) {
                 (layout::token(console))
                 (keys_of(&entity))
                 p { "Deletes it only if it is unchanged since this page was made." }
@@ -97,7 +77,7 @@ fn entity_page(console: &Console, account: &str, table: &str, visit: &Visit) -> 
     };
     Ok(layout::page_in(
         console,
-        account,
+        &place.account,
         "Tables",
         &entity.row_key,
         content,
@@ -130,13 +110,13 @@ impl FormPart {
     }
 
     /// The index of the first property shown, and as many rows from there on as fit into a page.
-    fn rows(&self, account: &str, table: &str, entity: &Entity) -> (usize, Vec<Markup>) {
+    fn rows(&self, place: &TablePlace, entity: &Entity) -> (usize, Vec<Markup>) {
         let rows_from = |from: usize| {
             let properties = entity.properties.iter().skip(from);
             let rows = properties.map(|(name, value)| {
                 let text = edit_text(value);
                 if text.len() > VALUE_BYTES_MAX && *name != self.loaded {
-                    long_row((account, table), entity, name, value)
+                    long_row(place, entity, name, value)
                 } else {
                     property_row(name, type_name(value), &text)
                 }
@@ -172,19 +152,17 @@ fn form_limits(path: &str, shown: Range<usize>, count: usize) -> Markup {
 
 fn entity_form(
     console: &Console,
-    account: &str,
-    table: &str,
+    place: &TablePlace,
     entity: Option<&Entity>,
     part: &FormPart,
 ) -> Markup {
     let count = entity.map_or(0, |entity| entity.properties.len());
-    let shown = entity.map(|entity| part.rows(account, table, entity));
+    let shown = entity.map(|entity| part.rows(place, entity));
     let (from, rows) = shown.unwrap_or_default();
     let empty_rows = entity.map_or(EMPTY_ROWS_NEW, |_| EMPTY_ROWS_STORED);
-    let path =
-        entity.map(|entity| entity_path(account, table, &entity.partition_key, &entity.row_key));
+    let path = entity.map(|entity| place.entity_path(&entity.partition_key, &entity.row_key));
     html! {
-        form method="post" action=(links::path(&["tables", account, table, "entity"], &[])) {
+        form method="post" action=(place.path(&["entity"], &[])) {
             (layout::token(console))
             @match entity {
                 Some(entity) => (keys_of(entity)),
@@ -213,8 +191,8 @@ fn entity_form(
 }
 
 /// The row of a property whose value is too long to show. Saving the form keeps it.
-fn long_row((account, table): (&str, &str), entity: &Entity, name: &str, value: &Value) -> Markup {
-    let path = entity_path(account, table, &entity.partition_key, &entity.row_key);
+fn long_row(place: &TablePlace, entity: &Entity, name: &str, value: &Value) -> Markup {
+    let path = place.entity_path(&entity.partition_key, &entity.row_key);
     html! {
         tr {
             td { input type="hidden" name="keep" value=(name); (name) }
@@ -275,7 +253,7 @@ fn properties(form: &Form, before: Option<&Entity>) -> Result<Vec<(String, Value
                 "'{}' is not a value of the type {type_name} (property {name}).",
                 &text[..text.floor_char_boundary(100)]
             );
-            Failure::new(400, "InvalidInput", message).with("Field", format!("value:{index}"))
+            Failure::invalid_input(message).with("Field", format!("value:{index}"))
         })?;
         let old = before.and_then(|entity| entity.property(name));
         let is_unchanged = match (&value, old) {
@@ -291,19 +269,14 @@ fn properties(form: &Form, before: Option<&Entity>) -> Result<Vec<(String, Value
 
 pub async fn save(
     State(console): State<Arc<Console>>,
-    Path((account, table)): Path<(String, String)>,
+    Path(place): Path<TablePlace>,
     Extension(form): Extension<Form>,
 ) -> Page<Response<Body>> {
-    let saved = stored_form(
-        console.clone(),
-        (account.clone(), table.clone()),
-        form.clone(),
-    )
-    .await;
+    let saved = stored_form(console.clone(), place.clone(), form.clone()).await;
     match saved {
         Err(Refusal(failure)) if failure.status == StatusCode::PRECONDITION_FAILED => {
             let page = made(console, move |console| {
-                conflict_page(console, (&account, &table), &form, failure)
+                conflict_page(console, &place, &form, failure)
             });
             Ok((StatusCode::PRECONDITION_FAILED, page.await?).into_response())
         }
@@ -318,28 +291,29 @@ pub async fn save(
 /// again, which now replaces the stored one.
 fn conflict_page(
     console: &Console,
-    (account, table): (&str, &str),
+    place: &TablePlace,
     form: &Form,
     failure: Failure,
 ) -> Result<Html> {
     let (partition_key, row_key) = (form.text("pk"), form.text("rk"));
-    let (services, name) = console.at(account)?;
+    let (services, name) = console.at(&place.account)?;
     let Ok(stored) = services
         .tables
-        .get_entity(name, table, partition_key, row_key)
+        .get_entity(name, &place.table, partition_key, row_key)
     else {
         return Err(failure);
     };
     let mine = Entity::new(partition_key, row_key, properties(form, Some(&stored))?);
     let resource = format!(
-        "{table}(PartitionKey='{}',RowKey='{}')",
+        "{}(PartitionKey='{}',RowKey='{}')",
+        place.table,
         partition_key.replace('\'', "''"),
         row_key.replace('\'', "''")
     );
-    let by = related::last_change(console, ServiceKind::Table, account, &resource);
+    let by = related::last_change(console, ServiceKind::Table, &place.account, &resource);
     let rows = format::fitting_rows(differences(&mine, &stored).into_iter());
     let content = html! {
-        (entity_trail(account, table, row_key))
+        (entity_trail(place, row_key))
         h1 { "Changed since you opened it" }
         p.alert role="alert" data-conflict { "Another client saved " (format::name(row_key, 200)) " meanwhile, so yours was not saved (" (failure.code) ")." }
         p { "Changed last by " (by) "." }
@@ -348,12 +322,16 @@ fn conflict_page(
             thead { tr { th scope="col" { "Property" } th scope="col" { "Yours" } th scope="col" { "Stored now" } } }
             tbody { @for row in &rows { (row) } }
         } }
-        p.actions { a.quiet.button href=(entity_path(account, table, partition_key, row_key)) { "Keep the stored version" } }
+        p.actions { a.quiet.button href=(place.entity_path(partition_key, row_key)) { "Keep the stored version" } }
         h2 { "Yours" }
-        (form_of(console, (account, table), form, &stored))
+        (form_of(console, place, form, &stored))
     };
     Ok(layout::page_in(
-        console, account, "Tables", row_key, content,
+        console,
+        &place.account,
+        "Tables",
+        row_key,
+        content,
     ))
 }
 
@@ -377,18 +355,13 @@ fn differences(mine: &Entity, stored: &Entity) -> Vec<Markup> {
 }
 
 /// The form as it was sent, with the ETag of the stored entity.
-fn form_of(
-    console: &Console,
-    (account, table): (&str, &str),
-    form: &Form,
-    stored: &Entity,
-) -> Markup {
+fn form_of(console: &Console, place: &TablePlace, form: &Form, stored: &Entity) -> Markup {
     let fields = form
         .all("name")
         .zip(form.all("type"))
         .zip(form.all("value"));
     html! {
-        form method="post" action=(links::path(&["tables", account, table, "entity"], &[])) {
+        form method="post" action=(place.path(&["entity"], &[])) {
             (layout::token(console))
             (keys_of(stored))
             @for name in ["keep", "from", "until"] { @for value in form.all(name) { input type="hidden" name=(name) value=(value); } }
@@ -402,55 +375,46 @@ fn form_of(
     }
 }
 
-async fn stored_form(
-    console: Arc<Console>,
-    (account, table): (String, String),
-    form: Form,
-) -> Page<SeeOther> {
+async fn stored_form(console: Arc<Console>, place: TablePlace, form: Form) -> Page<SeeOther> {
     let (partition_key, row_key) = (form.text("pk").to_owned(), form.text("rk").to_owned());
     let etag = form.get("etag").map(ETag::parse).transpose()?;
     let id = console.edits.next_id();
     let from = form.get("from").unwrap_or("0");
-    let path = entity_path(&account, &table, &partition_key, &row_key);
+    let path = place.entity_path(&partition_key, &row_key);
     let path = format!("{path}&edit={id}&from={}", links::encode(from));
     written(console, path, Done::Saved, move |console| {
         let (write, before) = match etag {
             None => (Write::Insert, None),
             Some(etag) => {
-                let (services, stored) = console.at(&account)?;
+                let (services, stored) = console.at(&place.account)?;
                 let before =
                     services
                         .tables
-                        .get_entity(stored, &table, &partition_key, &row_key)?;
+                        .get_entity(stored, &place.table, &partition_key, &row_key)?;
                 (Write::Update(IfMatch::ETag(etag)), Some(before))
             }
         };
         let entity = Entity::new(partition_key, row_key, properties(&form, before.as_ref())?);
-        transactions::edit(
-            console,
-            (&account, &table),
-            id,
-            vec![Operation { write, entity }],
-        )
+        transactions::edit(console, &place, id, vec![Operation { write, entity }])
     })
     .await
 }
 
 pub async fn delete(
     State(console): State<Arc<Console>>,
-    Path((account, table)): Path<(String, String)>,
+    Path(place): Path<TablePlace>,
     Extension(form): Extension<Form>,
 ) -> Page<SeeOther> {
     let (partition_key, row_key) = (form.text("pk").to_owned(), form.text("rk").to_owned());
     let etag = ETag::parse(form.text("etag"))?;
     let id = console.edits.next_id();
-    let path = links::path(&["tables", &account, &table], &[("edit", &id.to_string())]);
+    let path = place.path(&[], &[("edit", &id.to_string())]);
     written(console, path, Done::Deleted, move |console| {
         let operation = Operation {
             write: Write::Delete(IfMatch::ETag(etag)),
             entity: Entity::new(partition_key, row_key, Vec::new()),
         };
-        transactions::edit(console, (&account, &table), id, vec![operation])
+        transactions::edit(console, &place, id, vec![operation])
     })
     .await
 }

@@ -49,9 +49,8 @@ fn json_of(value: &Value) -> (Json, bool) {
 
 /// The entities in a JSON array. Error: `400` with the number of the invalid entity.
 pub fn entities(text: &str) -> Result<Vec<Entity>> {
-    let wrong = |message: String| Failure::new(400, "InvalidInput", message);
     let objects: Vec<&RawValue> = serde_json::from_str(text).map_err(|error| {
-        wrong(format!(
+        Failure::invalid_input(format!(
             "The text is not a JSON array of entities: {error}."
         ))
     })?;
@@ -59,11 +58,11 @@ pub fn entities(text: &str) -> Result<Vec<Entity>> {
         let number = index + 1;
         let body = read_entity(object.get().as_bytes()).map_err(|error| {
             let failure = Failure::from(error);
-            wrong(format!("Entity {number} of the JSON: {}", failure.message))
+            Failure::invalid_input(format!("Entity {number} of the JSON: {}", failure.message))
         })?;
         let keys = body.partition_key.zip(body.row_key);
         let (partition_key, row_key) = keys.ok_or_else(|| {
-            wrong(format!(
+            Failure::invalid_input(format!(
                 "Entity {number} of the JSON has no PartitionKey or no RowKey."
             ))
         })?;

@@ -76,14 +76,13 @@ pub fn with_term(filter: &str, joint: &str, term: &str) -> String {
 
 /// The term in a form. Error: `400` for an unknown operator or a malformed value.
 pub fn term(property: &str, operator: &str, type_name: &str, text: &str) -> Result<String> {
-    let invalid = |message: String| Failure::new(400, "InvalidInput", message);
     let is_known = OPERATORS.iter().any(|(known, _)| *known == operator);
     // Filters cannot contain infinite numbers.
     let is_written =
         |value: &Value| !matches!(value, Value::Double(number) if number.is_infinite());
     let value = parse(type_name, text).filter(|value| is_known && is_written(value));
     let value = value.ok_or_else(|| {
-        invalid(format!(
+        Failure::invalid_input(format!(
             "'{}' is not a value of the type {type_name}.",
             &text[..text.floor_char_boundary(100)]
         ))

@@ -2,17 +2,16 @@
 //! while it is typed.
 
 use crate::context::Console;
-use crate::respond::{Json, Page, Visit, made};
+use crate::format;
+use crate::links::TablePlace;
+use crate::respond::{Json, Visit};
 use crate::tables::filter::{OPERATORS, term, terms, with_term};
 use crate::value_text::TYPES;
-use crate::{format, links};
-use axum::extract::{Path, State};
 use lazurite_protocol::response::error::Result;
 use lazurite_services::table::plan_name;
 use lazurite_table::{AccessKind, Query};
 use maud::{Markup, html};
 use serde_json::{Value, json};
-use std::sync::Arc;
 
 /// Maximum number of terms shown one by one, and maximum length in bytes of a filter that is shown
 /// term by term. The link of each term contains the rest of the filter.
@@ -52,7 +51,7 @@ pub fn fields() -> Markup {
 }
 
 /// The terms of a filter, each with a link that removes it.
-pub fn chips(account: &str, table: &str, filter: &str) -> Markup {
+pub fn chips(place: &TablePlace, filter: &str) -> Markup {
     let terms = terms(filter);
     html! {
         ul.chips aria-label="Conditions" data-chips {
@@ -61,7 +60,7 @@ pub fn chips(account: &str, table: &str, filter: &str) -> Markup {
                     @let without = without(&terms, index);
                     li {
                         code { (format::cut(terms[index], 200)) }
-                        a href=(links::path(&["tables", account, table], &[("filter", &without)])) aria-label=(format!("Remove {}", terms[index])) { "×" }
+                        a href=(place.path(&[], &[("filter", &without)])) aria-label=(format!("Remove {}", terms[index])) { "×" }
                     }
                 }
             }
@@ -77,30 +76,23 @@ fn without(terms: &[&str], index: usize) -> String {
 
 /// `/_lazurite/tables/ACCOUNT/TABLE/plan.json?filter=…`: the plan of a filter, without its result.
 /// Reads at most a hundred rows.
-pub async fn plan(
-    State(console): State<Arc<Console>>,
-    Path((account, table)): Path<(String, String)>,
-    visit: Visit,
-) -> Page<Json<Value>> {
-    made(console, move |console| {
-        let filter = wanted(&visit)?;
-        let query = Query {
-            filter: Some(&filter),
-            top: Some(1),
-            ..Query::default()
-        };
-        let (services, stored) = console.at(&account)?;
-        let page = services
-            .tables
-            .query_entities(stored, &table, &query, &|| true)?;
-        let (own, azure) = (page.cost.access, page.cost.azure_access);
-        let azure = (azure != AccessKind::Nothing).then(|| plan_name(azure));
-        Ok(Json(json!({
-            "filter": filter,
-            "terms": terms(&filter),
-            "plan": plan_name(own),
-            "azurePlan": azure,
-        })))
-    })
-    .await
+pub fn plan(console: &Console, place: &TablePlace, visit: &Visit) -> Result<Json<Value>> {
+    let filter = wanted(visit)?;
+    let query = Query {
+        filter: Some(&filter),
+        top: Some(1),
+        ..Query::default()
+    };
+    let (services, stored) = console.at(&place.account)?;
+    let page = services
+        .tables
+        .query_entities(stored, &place.table, &query, &|| true)?;
+    let (own, azure) = (page.cost.access, page.cost.azure_access);
+    let azure = (azure != AccessKind::Nothing).then(|| plan_name(azure));
+    Ok(Json(json!({
+        "filter": filter,
+        "terms": terms(&filter),
+        "plan": plan_name(own),
+        "azurePlan": azure,
+    })))
 }

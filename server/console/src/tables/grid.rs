@@ -2,8 +2,8 @@
 
 use crate::context::Console;
 use crate::format::{self, cut};
-use crate::links::{self, entity_path};
-use crate::respond::{Done, Html, Page, SeeOther, Visit, made, written};
+use crate::links::{self, TablePlace};
+use crate::respond::{Done, Html, Page, SeeOther, Visit, written};
 use crate::tables::filter::OPERATORS;
 use crate::tables::{filter_builder, rows, transactions};
 use crate::value_text::{CELL_BYTES_SHOWN, display, type_name};
@@ -31,12 +31,12 @@ const QUERY_TIME_MAX: Duration = Duration::from_secs(5);
 
 pub async fn delete(
     State(console): State<Arc<Console>>,
-    Path((account, table)): Path<(String, String)>,
+    Path(place): Path<TablePlace>,
 ) -> Page<SeeOther> {
-    let path = links::path(&["tables", &account], &[]);
+    let path = links::path(&["tables", &place.account], &[]);
     written(console, path, Done::Deleted, move |console| {
-        let (services, account) = console.at(&account)?;
-        Ok(services.tables.delete_table(account, &table)?)
+        let (services, account) = console.at(&place.account)?;
+        Ok(services.tables.delete_table(account, &place.table)?)
     })
     .await
 }
@@ -52,18 +52,7 @@ struct Rows {
 }
 
 /// The page of a table.
-pub async fn page(
-    State(console): State<Arc<Console>>,
-    Path((account, table)): Path<(String, String)>,
-    visit: Visit,
-) -> Page {
-    made(console, move |console| {
-        grid_page(console, &account, &table, &visit)
-    })
-    .await
-}
-
-fn grid_page(console: &Console, account: &str, table: &str, visit: &Visit) -> Result<Html> {
+pub fn page(console: &Console, place: &TablePlace, visit: &Visit) -> Result<Html> {
     let filter = filter_builder::wanted(visit)?;
     let chosen = visit.parameter("columns");
     let from = (visit.parameter("pk"), visit.parameter("rk"));
@@ -75,7 +64,7 @@ fn grid_page(console: &Console, account: &str, table: &str, visit: &Visit) -> Re
         continuation: visit.query.has("pk").then_some((&from.0, &from.1)),
         ..Query::default()
     };
-    let rows = read_rows(console, account, table, &query);
+    let rows = read_rows(console, place, &query);
     // A missing table is an error page. Other errors, as for an invalid filter, are shown in this
     // page.
     let rows = match rows {
@@ -83,32 +72,38 @@ fn grid_page(console: &Console, account: &str, table: &str, visit: &Visit) -> Re
         rows => rows,
     };
     let content = html! {
-        (layout::trail(&[("Tables", links::path(&["tables", account], &[]))], table))
-        h1 { (table) }
+        (layout::trail(&[("Tables", links::path(&["tables", &place.account], &[]))], &place.table))
+        h1 { (place.table) }
         (layout::note(console, visit))
-        (transactions::note(visit, account, table))
-        (filter_box((account, table), &filter, &chosen, top))
-        (filter_builder::chips(account, table, &filter))
+        (transactions::note(visit, place))
+        (filter_box(place, &filter, &chosen, top))
+        (filter_builder::chips(place, &filter))
         @if let Ok(rows) = &rows { (names_of_properties(&rows.entities)) }
         @match &rows {
-            Ok(rows) => { (cost(rows)) (bar((account, table), &filter, rows)) (entities(console, (account, table), &filter, &chosen, rows)) (limits((account, table), (&filter, &chosen), (top, !visit.query.has("pk")), rows)) },
-            Err(failure) => { (bad_filter(failure, &filter)) (bar_without_rows(account, table)) },
+            Ok(rows) => { (cost(rows)) (bar(place, &filter, rows)) (entities(console, place, &filter, &chosen, rows)) (limits(place, (&filter, &chosen), (top, !visit.query.has("pk")), rows)) },
+            Err(failure) => { (bad_filter(failure, &filter)) (bar_without_rows(place)) },
         }
-        (rows::forms(console, account, table, &filter))
-        (danger(console, account, table))
+        (rows::forms(console, place, &filter))
+        (danger(console, place))
         (layout::script("table.js"))
     };
-    Ok(layout::page_in(console, account, "Tables", table, content))
+    Ok(layout::page_in(
+        console,
+        &place.account,
+        "Tables",
+        &place.table,
+        content,
+    ))
 }
 
-fn read_rows(console: &Console, account: &str, table: &str, query: &Query<'_>) -> Result<Rows> {
+fn read_rows(console: &Console, place: &TablePlace, query: &Query<'_>) -> Result<Rows> {
     let started = Instant::now();
     let deadline = started + QUERY_TIME_MAX;
     let expired = || Instant::now() > deadline;
-    let (services, stored) = console.at(account)?;
+    let (services, stored) = console.at(&place.account)?;
     let page = services
         .tables
-        .query_entities(stored, table, query, &expired)?;
+        .query_entities(stored, &place.table, query, &expired)?;
     let mut entities = page.entities;
     let mut next = page.next;
     let took = started.elapsed();
@@ -165,8 +160,8 @@ fn cell_bytes(value: &Value) -> usize {
     text + CELL_BYTES
 }
 
-fn filter_box((account, table): (&str, &str), filter: &str, columns: &str, top: u32) -> Markup {
-    let plan = links::path(&["tables", account, table, "plan.json"], &[]);
+fn filter_box(place: &TablePlace, filter: &str, columns: &str, top: u32) -> Markup {
+    let plan = place.path(&["plan.json"], &[]);
     html! {
         form.filter method="get" role="search" data-plan=(plan) {
             label for="filter" { "Filter" }
@@ -174,7 +169,7 @@ fn filter_box((account, table): (&str, &str), filter: &str, columns: &str, top: 
             label.columns-choice { "Columns " input name="columns" value=(columns) placeholder="all" autocomplete="off" spellcheck="false"; }
             @if top != ROWS_DEFAULT { input type="hidden" name="top" value=(top); }
             button { "Query" }
-            a.quiet.button href=(links::path(&["tables", account, table, "settings"], &[])) { "Settings" }
+            a.quiet.button href=(place.path(&["settings"], &[])) { "Settings" }
             (filter_builder::fields())
             p.limits data-plan-state role="status" {}
         }
@@ -182,22 +177,22 @@ fn filter_box((account, table): (&str, &str), filter: &str, columns: &str, top: 
 }
 
 /// The bar above the rows.
-fn bar((account, table): (&str, &str), filter: &str, rows: &Rows) -> Markup {
+fn bar(place: &TablePlace, filter: &str, rows: &Rows) -> Markup {
     let all = html! { @if filter.is_empty() { "all of the table" } @else { "all that the filter finds" } };
     let (buttons, all) = if rows.entities.is_empty() {
         (html! {}, None)
     } else {
-        (rows::buttons(account, table), Some(all))
+        (rows::buttons(place), Some(all))
     };
-    selection::bar(new_button(account, table), buttons, all)
+    selection::bar(new_button(place), buttons, all)
 }
 
-fn bar_without_rows(account: &str, table: &str) -> Markup {
-    selection::bar(new_button(account, table), html! {}, None)
+fn bar_without_rows(place: &TablePlace) -> Markup {
+    selection::bar(new_button(place), html! {}, None)
 }
 
-fn new_button(account: &str, table: &str) -> Markup {
-    html! { a.button href=(links::path(&["tables", account, table, "new"], &[])) { "New entity" } }
+fn new_button(place: &TablePlace) -> Markup {
+    html! { a.button href=(place.path(&["new"], &[])) { "New entity" } }
 }
 
 /// The names and types of the page's properties, for the completion in forms.
@@ -269,7 +264,7 @@ fn share(entities: &[Entity], column: &str) -> String {
 /// The grid. `chosen` has the columns to show, separated by commas; empty for all.
 fn entities(
     console: &Console,
-    (account, table): (&str, &str),
+    place: &TablePlace,
     filter: &str,
     chosen: &str,
     rows: &Rows,
@@ -288,10 +283,10 @@ fn entities(
     let shown = &wanted[..wanted.len().min(COLUMNS_MAX)];
     html! {
         @if rows.entities.is_empty() { p.empty { "No entity on this page." } } @else {
-            form #(selection::FORM) method="post" action=(links::path(&["tables", account, table, "rows"], &[])) data-plain {
+            form #(selection::FORM) method="post" action=(place.path(&["rows"], &[])) data-plain {
                 (layout::token(console))
                 input type="hidden" name="filter" value=(filter);
-                (entity_rows((account, table), &rows.entities, shown))
+                (entity_rows(place, &rows.entities, shown))
             }
             @if columns.len() > shown.len() {
                 p.limits { "Showing " (shown.len()) " of " (columns.len()) " properties; open an entity for all of its own." }
@@ -300,7 +295,7 @@ fn entities(
     }
 }
 
-fn entity_rows((account, table): (&str, &str), entities: &[Entity], columns: &[&str]) -> Markup {
+fn entity_rows(place: &TablePlace, entities: &[Entity], columns: &[&str]) -> Markup {
     html! {
         div.scroll.list tabindex="0" role="region" aria-label="Entities" {
             table.grid data-list {
@@ -311,15 +306,15 @@ fn entity_rows((account, table): (&str, &str), entities: &[Entity], columns: &[&
                     @for column in columns { th scope="col" { (column) small { (types(entities, column)) (share(entities, column)) } } }
                     th scope="col" { "Timestamp" small { "DateTime" } }
                 } }
-                tbody { @for entity in entities { (entity_row(account, table, entity, columns)) } }
+                tbody { @for entity in entities { (entity_row(place, entity, columns)) } }
             }
         }
     }
 }
 
-fn entity_row(account: &str, table: &str, entity: &Entity, columns: &[&str]) -> Markup {
+fn entity_row(place: &TablePlace, entity: &Entity, columns: &[&str]) -> Markup {
     let (partition_key, row_key) = (entity.partition_key.as_str(), entity.row_key.as_str());
-    let path = entity_path(account, table, partition_key, row_key);
+    let path = place.entity_path(partition_key, row_key);
     html! {
         tr {
             (selection::cell(&rows::selection(entity), row_key))
@@ -338,7 +333,7 @@ fn entity_row(account: &str, table: &str, entity: &Entity, columns: &[&str]) -> 
 }
 
 fn limits(
-    (account, table): (&str, &str),
+    place: &TablePlace,
     (filter, columns): (&str, &str),
     (top, is_first): (u32, bool),
     rows: &Rows,
@@ -348,7 +343,7 @@ fn limits(
             "Showing " (count(rows.entities.len() as u64)) " in storage order"
             @if rows.is_cut { " of " (count(rows.cost.returned as u64)) " that were read: wide rows fill the page" }
             "."
-            @let path = links::path(&["tables", account, table], &[("filter", filter), ("columns", columns), ("top", &top.to_string())]);
+            @let path = place.path(&[], &[("filter", filter), ("columns", columns), ("top", &top.to_string())]);
             @if !is_first { " " a href=(path) { "First page" } }
             @if let Some((partition_key, row_key)) = &rows.next {
                 @let more = format!("{path}&pk={}&rk={}", links::encode(partition_key), links::encode(row_key));
@@ -385,14 +380,14 @@ fn position_in(message: &str, filter: &str) -> Option<usize> {
     Some(filter.floor_char_boundary(at.min(filter.len())))
 }
 
-fn danger(console: &Console, account: &str, table: &str) -> Markup {
+fn danger(console: &Console, place: &TablePlace) -> Markup {
     html! {
         details.danger {
             summary { "Delete this table" }
-            form method="post" action=(links::path(&["tables", account, table, "delete"], &[])) {
+            form method="post" action=(place.path(&["delete"], &[])) {
                 (layout::token(console))
                 p { "All its entities are deleted with it." }
-                button.danger { "Delete " (table) }
+                button.danger { "Delete " (place.table) }
             }
         }
     }

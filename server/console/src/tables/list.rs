@@ -1,20 +1,16 @@
 //! The list of tables.
 
 use crate::context::Console;
-use crate::form::Form;
-use crate::lists::{self, Kind, Listed};
-use crate::respond::{Done, Page, SeeOther, Visit, written};
+use crate::lists::{Kind, Listed};
+use crate::respond::Visit;
 use crate::{links, resource_tree, selection};
-use axum::Extension;
-use axum::extract::{Path, State};
 use lazurite_protocol::response::error::Result;
 use lazurite_table::TableQuery;
 use maud::html;
-use std::sync::Arc;
 
 /// Number of tables on a page.
 const TABLES_SHOWN: u32 = 300;
-const TABLES: Kind = Kind {
+pub const TABLES: Kind = Kind {
     section: "Tables",
     folder: "tables",
     title: "Tables",
@@ -22,21 +18,18 @@ const TABLES: Kind = Kind {
     pattern: "[A-Za-z][A-Za-z0-9]{2,62}",
     rule: "3 to 63 letters and digits, a letter first",
     contents: "entities",
+    list,
+    create: |console, account, name| {
+        let (services, account) = console.at(account)?;
+        Ok(services.tables.create_table(account, name)?)
+    },
     delete: |console, account, name| {
         let (services, account) = console.at(account)?;
         Ok(services.tables.delete_table(account, name)?)
     },
 };
 
-pub async fn page(
-    State(console): State<Arc<Console>>,
-    account: Option<Path<String>>,
-    visit: Visit,
-) -> Page {
-    lists::page(console, account, visit, &TABLES, listed).await
-}
-
-fn listed(console: &Console, visit: &Visit, account: &str) -> Result<Listed> {
+fn list(console: &Console, visit: &Visit, account: &str) -> Result<Listed> {
     let from = visit.parameter("from");
     let prefix = visit.parameter("prefix").replace('\'', "''");
     // Names have letters and digits only, which are all below '{'.
@@ -61,27 +54,4 @@ fn listed(console: &Console, visit: &Visit, account: &str) -> Result<Listed> {
             tbody { @for (table, count) in page.tables.iter().zip(&counts) { tr { (selection::cell(table, table)) td { a href=(links::path(&["tables", account, table], &[])) { (table) } } td.number { @if let Some(count) = count { (resource_tree::text(*count)) } } } } }
         },
     })
-}
-
-pub async fn create(
-    State(console): State<Arc<Console>>,
-    Path(account): Path<String>,
-    Extension(form): Extension<Form>,
-) -> Page<SeeOther> {
-    let table = form.required("table")?.to_owned();
-    let path = links::path(&["tables", &account, &table], &[]);
-    written(console, path, Done::Created, move |console| {
-        let (services, account) = console.at(&account)?;
-        Ok(services.tables.create_table(account, &table)?)
-    })
-    .await
-}
-
-/// Answers the buttons above the list.
-pub async fn act(
-    console: State<Arc<Console>>,
-    account: Path<String>,
-    form: Extension<Form>,
-) -> Page<SeeOther> {
-    lists::act(&TABLES, console, account, form).await
 }

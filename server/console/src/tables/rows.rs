@@ -3,33 +3,31 @@
 
 use crate::context::Console;
 use crate::form::Form;
+use crate::links::TablePlace;
 use crate::respond::{Done, Page, SeeOther, Visit, text, written};
 use crate::selection::{self, ITEM};
 use crate::tables::{entity_json, transactions};
 use crate::value_text::{TYPES, edit_text, parse};
-use crate::{csv, layout, links};
+use crate::{csv, layout};
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::Response;
 use axum::http::header::{CONTENT_DISPOSITION, HeaderValue};
 use bytes::Bytes;
-use hyper::body::{Body as HttpBody, Frame};
 use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_services::connection::on_blocking_pool;
+use lazurite_services::response::streamed::{ChunkSource, streamed_to_end};
 use lazurite_table::{ETag, Entity, IfMatch, Operation, Query, Write};
 use maud::{Markup, html};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 /// Maximum number of columns of a CSV file.
 const COLUMNS_MAX: usize = 2000;
 
 /// The forms below the grid.
-pub fn forms(console: &Console, account: &str, table: &str, filter: &str) -> Markup {
-    let path =
-        |name: &str, query: &[(&str, &str)]| links::path(&["tables", account, table, name], query);
+pub fn forms(console: &Console, place: &TablePlace, filter: &str) -> Markup {
+    let path = |name: &str, query: &[(&str, &str)]| place.path(&[name], query);
     let found = if filter.is_empty() {
         "the table"
     } else {
@@ -54,8 +52,8 @@ pub fn forms(console: &Console, account: &str, table: &str, filter: &str) -> Mar
 }
 
 /// The buttons of the bar above the grid.
-pub fn buttons(account: &str, table: &str) -> Markup {
-    let path = |name: &str| links::path(&["tables", account, table, "rows", name], &[]);
+pub fn buttons(place: &TablePlace) -> Markup {
+    let path = |name: &str| place.path(&["rows", name], &[]);
     html! {
         details.drop {
             summary.quiet.button { "Change…" }
@@ -89,9 +87,8 @@ pub fn selection(entity: &Entity) -> String {
 /// The keys and the ETag of each selected row.
 pub fn selected_rows(form: &Form) -> Result<Vec<(String, String, ETag)>> {
     let keys = |row: &str| {
-        let wrong = |_| Failure::new(400, "InvalidInput", "A selected row cannot be read.");
         let (partition_key, row_key, etag): (String, String, String) =
-            serde_json::from_str(row).map_err(wrong)?;
+            serde_json::from_str(row).map_err(selection::unreadable)?;
         Ok((partition_key, row_key, ETag::parse(&etag)?))
     };
     form.all(ITEM).map(keys).collect()
@@ -100,31 +97,28 @@ pub fn selected_rows(form: &Form) -> Result<Vec<(String, String, ETag)>> {
 /// Sets a property of the selected rows, unless one was changed in the meantime.
 pub async fn change(
     State(console): State<Arc<Console>>,
-    Path((account, table)): Path<(String, String)>,
+    Path(place): Path<TablePlace>,
     Extension(form): Extension<Form>,
 ) -> Page<SeeOther> {
     let name = form.required("name")?.to_owned();
     let kind = form.text("type");
     let value = parse(kind, form.text("value")).ok_or_else(|| {
         let message = format!("The value is not one of the type {kind}.");
-        Failure::new(400, "InvalidInput", message)
+        Failure::invalid_input(message)
     })?;
     let operation = |(partition_key, row_key, etag)| Operation {
         write: Write::Merge(IfMatch::ETag(etag)),
         entity: Entity::new(partition_key, row_key, vec![(name.clone(), value.clone())]),
     };
     let operations = selected_rows(&form)?.into_iter().map(operation).collect();
-    edited(console, (account, table), &form, Done::Saved, move |_| {
-        Ok(operations)
-    })
-    .await
+    edited(console, place, &form, Done::Saved, move |_| Ok(operations)).await
 }
 
 /// Gives a property of the selected rows another type. A row without the property does not change.
 /// Errors: `400` for a value that the type does not allow.
 pub async fn convert(
     State(console): State<Arc<Console>>,
-    Path((account, table)): Path<(String, String)>,
+    Path(place): Path<TablePlace>,
     Extension(form): Extension<Form>,
 ) -> Page<SeeOther> {
     let (name, kind) = (
@@ -132,43 +126,37 @@ pub async fn convert(
         form.text("type").to_owned(),
     );
     let rows = selected_rows(&form)?;
-    let names = (account.clone(), table.clone());
-    edited(
-        console,
-        (account, table),
-        &form,
-        Done::Saved,
-        move |console| {
-            let (services, stored) = console.at(&names.0)?;
-            let mut operations = Vec::new();
-            for (partition_key, row_key, etag) in rows {
-                let entity =
-                    services
-                        .tables
-                        .get_entity(stored, &names.1, &partition_key, &row_key)?;
-                let Some(value) = entity.property(&name) else {
-                    continue;
-                };
-                let converted = parse(&kind, &edit_text(value)).ok_or_else(|| {
-                    let message =
-                        format!("{name} of the row {row_key} has no value of the type {kind}.");
-                    Failure::new(400, "InvalidInput", message)
-                })?;
-                operations.push(Operation {
-                    write: Write::Merge(IfMatch::ETag(etag)),
-                    entity: Entity::new(partition_key, row_key, vec![(name.clone(), converted)]),
-                });
-            }
-            Ok(operations)
-        },
-    )
+    let names = place.clone();
+    edited(console, place, &form, Done::Saved, move |console| {
+        let (services, stored) = console.at(&names.account)?;
+        let mut operations = Vec::new();
+        for (partition_key, row_key, etag) in rows {
+            let entity =
+                services
+                    .tables
+                    .get_entity(stored, &names.table, &partition_key, &row_key)?;
+            let Some(value) = entity.property(&name) else {
+                continue;
+            };
+            let converted = parse(&kind, &edit_text(value)).ok_or_else(|| {
+                let message =
+                    format!("{name} of the row {row_key} has no value of the type {kind}.");
+                Failure::invalid_input(message)
+            })?;
+            operations.push(Operation {
+                write: Write::Merge(IfMatch::ETag(etag)),
+                entity: Entity::new(partition_key, row_key, vec![(name.clone(), converted)]),
+            });
+        }
+        Ok(operations)
+    })
     .await
 }
 
 /// Makes an edit of rows, recorded so that it can be undone, and redirects to the grid.
 async fn edited(
     console: Arc<Console>,
-    (account, table): (String, String),
+    place: TablePlace,
     form: &Form,
     done: Done,
     operations: impl FnOnce(&Console) -> Result<Vec<Operation>> + Send + 'static,
@@ -179,19 +167,19 @@ async fn edited(
         let message = "A change of a property needs rows that are selected one by one or by page. Clear the box that selects all of them.";
         return Err(Failure::new(400, "TooManyItems", message).into());
     }
-    let path = links::path(&["tables", &account, &table], &query);
+    let path = place.path(&[], &query);
     written(console, path, done, move |console| {
-        transactions::edit(console, (&account, &table), id, operations(console)?)
+        transactions::edit(console, &place, id, operations(console)?)
     })
     .await
 }
 
 pub async fn import(
     State(console): State<Arc<Console>>,
-    Path((account, table)): Path<(String, String)>,
+    Path(place): Path<TablePlace>,
     Extension(form): Extension<Form>,
 ) -> Page<SeeOther> {
-    let path = links::path(&["tables", &account, &table], &[]);
+    let path = place.path(&[], &[]);
     written(console, path, Done::Imported, move |console| {
         let text = form.text("text");
         let entities = if text.trim_start().starts_with('[') {
@@ -204,7 +192,7 @@ pub async fn import(
             entity,
         };
         let operations: Vec<_> = entities.into_iter().map(operation).collect();
-        transactions::execute(console, &account, &table, &operations).outcome
+        transactions::execute(console, &place, &operations).outcome
     })
     .await
 }
@@ -216,8 +204,7 @@ type Rows = (Vec<Entity>, Option<(String, String)>);
 #[derive(Clone)]
 struct Source {
     console: Arc<Console>,
-    account: String,
-    table: String,
+    place: TablePlace,
     filter: String,
 }
 
@@ -230,10 +217,10 @@ impl Source {
                 .map(|(partition_key, row_key)| (partition_key.as_str(), row_key.as_str())),
             ..Query::default()
         };
-        let (services, stored) = self.console.at(&self.account)?;
+        let (services, stored) = self.console.at(&self.place.account)?;
         let page = services
             .tables
-            .query_entities(stored, &self.table, &query, &|| false)?;
+            .query_entities(stored, &self.place.table, &query, &|| false)?;
         Ok((page.entities, page.next))
     }
 
@@ -303,12 +290,11 @@ impl FileForm {
     }
 }
 
-fn source(console: Arc<Console>, account: String, table: String, visit: &Visit) -> Source {
+fn source(console: Arc<Console>, place: TablePlace, visit: &Visit) -> Source {
     let filter = visit.parameter("filter");
     Source {
         console,
-        account,
-        table,
+        place,
         filter,
     }
 }
@@ -317,11 +303,11 @@ fn source(console: Arc<Console>, account: String, table: String, visit: &Visit) 
 /// are sent.
 pub async fn export_csv(
     State(console): State<Arc<Console>>,
-    Path((account, table)): Path<(String, String)>,
+    Path(place): Path<TablePlace>,
     visit: Visit,
 ) -> Page<Response<Body>> {
-    let disposition = format!("attachment; filename=\"{table}.csv\"");
-    let source = source(console, account, table, &visit);
+    let disposition = format!("attachment; filename=\"{}.csv\"", place.table);
+    let source = source(console, place, &visit);
     let reading = source.clone();
     let columns = on_blocking_pool(move || reading.columns()).await?;
     let form = FileForm::Csv(columns.into());
@@ -336,11 +322,11 @@ pub async fn export_csv(
 /// `/_lazurite/tables/ACCOUNT/TABLE/export.json`: the entities as a JSON array.
 pub async fn export_json(
     State(console): State<Arc<Console>>,
-    Path((account, table)): Path<(String, String)>,
+    Path(place): Path<TablePlace>,
     visit: Visit,
 ) -> Page<Response<Body>> {
-    let disposition = format!("attachment; filename=\"{table}.json\"");
-    let source = source(console, account, table, &visit);
+    let disposition = format!("attachment; filename=\"{}.json\"", place.table);
+    let source = source(console, place, &visit);
     let reading = source.clone();
     // Reports an invalid filter before the file begins.
     let _ = on_blocking_pool(move || reading.page(None)).await?;
@@ -358,16 +344,15 @@ fn exported(
     kind: &'static str,
     disposition: String,
 ) -> Response<Body> {
+    let header = Bytes::from(form.header());
     let export = Export {
-        first: Some(Bytes::from(form.header())),
         source,
         form,
         is_begun: false,
         next: None,
         is_ended: false,
-        reading: None,
     };
-    let mut response = text(kind, Body::new(export));
+    let mut response = text(kind, streamed_to_end(header, export));
     if let Ok(disposition) = HeaderValue::try_from(disposition) {
         response
             .headers_mut()
@@ -376,64 +361,31 @@ fn exported(
     response
 }
 
-type Reading = Pin<Box<dyn Future<Output = Result<(Bytes, Option<(String, String)>)>> + Send>>;
-
-/// The text of an export, page by page.
+/// The text of an export after its header, page by page.
 struct Export {
     source: Source,
     form: FileForm,
-    first: Option<Bytes>,
     /// Whether any entity was sent.
     is_begun: bool,
     next: Option<(String, String)>,
     is_ended: bool,
-    reading: Option<Reading>,
 }
 
-impl Export {
-    fn read(&self) -> Reading {
-        let (source, form, from) = (self.source.clone(), self.form.clone(), self.next.clone());
-        let is_first = !self.is_begun;
-        Box::pin(on_blocking_pool(move || {
-            let (entities, next) = source.page(from.as_ref())?;
-            let mut lines = form.lines(&entities, is_first);
-            if next.is_none() {
-                lines.push_str(form.footer());
-            }
-            Ok((Bytes::from(lines), next))
-        }))
-    }
-}
-
-impl HttpBody for Export {
-    type Data = Bytes;
-    type Error = std::io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        task: &mut Context<'_>,
-    ) -> Poll<Option<std::result::Result<Frame<Bytes>, std::io::Error>>> {
-        if let Some(first) = self.first.take() {
-            return Poll::Ready(Some(Ok(Frame::data(first))));
-        }
+impl ChunkSource for Export {
+    // Fails if the table was deleted meanwhile. Then the file ends early, and the connection breaks
+    // off.
+    fn next_chunk(&mut self, _: usize) -> Result<Option<Bytes>> {
         if self.is_ended {
-            return Poll::Ready(None);
+            return Ok(None);
         }
-        let mut reading = self.reading.take().unwrap_or_else(|| self.read());
-        let read = match reading.as_mut().poll(task) {
-            Poll::Pending => {
-                self.reading = Some(reading);
-                return Poll::Pending;
-            }
-            Poll::Ready(read) => read,
-        };
-        // The table may have been deleted meanwhile. Then the file ends early, and the connection
-        // breaks off.
-        let (lines, next) =
-            read.map_err(|failure| std::io::Error::other(failure.message.into_owned()))?;
+        let (entities, next) = self.source.page(self.next.as_ref())?;
+        let mut lines = self.form.lines(&entities, !self.is_begun);
+        if next.is_none() {
+            lines.push_str(self.form.footer());
+        }
+        self.is_begun |= !entities.is_empty();
         self.is_ended = next.is_none();
-        self.is_begun |= !lines.is_empty();
         self.next = next;
-        Poll::Ready(Some(Ok(Frame::data(lines))))
+        Ok(Some(Bytes::from(lines)))
     }
 }

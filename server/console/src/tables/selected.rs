@@ -6,7 +6,7 @@ use crate::destination::{self, Destination};
 use crate::edits::{Change, Edit};
 use crate::form::Form;
 use crate::jobs::{Act, Items, Job, Task};
-use crate::links;
+use crate::links::TablePlace;
 use crate::proposals::{self, Question};
 use crate::respond::{Page, SeeOther, made};
 use crate::selection::ALL;
@@ -49,13 +49,12 @@ enum Source {
 #[derive(Clone)]
 struct Rows {
     console: Arc<Console>,
-    account: String,
-    table: String,
+    place: TablePlace,
     source: Source,
 }
 
 impl Rows {
-    fn of(console: &Arc<Console>, account: &str, table: &str, form: &Form) -> Result<Rows> {
+    fn of(console: &Arc<Console>, place: TablePlace, form: &Form) -> Result<Rows> {
         let source = if form.get(ALL).is_some() {
             Source::Filter(form.text("filter").to_owned(), Some(None))
         } else {
@@ -63,8 +62,7 @@ impl Rows {
         };
         Ok(Rows {
             console: console.clone(),
-            account: account.to_owned(),
-            table: table.to_owned(),
+            place,
             source,
         })
     }
@@ -79,16 +77,18 @@ impl Items for Rows {
     type Item = Row;
 
     fn next(&mut self) -> Result<Option<Vec<Row>>> {
-        let (services, account) = self.console.at(&self.account)?;
+        let (services, account) = self.console.at(&self.place.account)?;
         match &mut self.source {
             Source::Chosen(keys) if keys.is_empty() => Ok(None),
             // In one step, so that there is one edit to undo.
             Source::Chosen(keys) => {
                 let found = keys.drain(..).filter_map(|(partition_key, row_key, etag)| {
-                    let found =
-                        services
-                            .tables
-                            .get_entity(account, &self.table, &partition_key, &row_key);
+                    let found = services.tables.get_entity(
+                        account,
+                        &self.place.table,
+                        &partition_key,
+                        &row_key,
+                    );
                     found.ok().filter(|entity| entity.etag() == etag)
                 });
                 Ok(Some(found.map(Row).collect()))
@@ -104,9 +104,10 @@ impl Items for Rows {
                         .map(|(partition_key, row_key)| (&**partition_key, &**row_key)),
                     ..Query::default()
                 };
-                let page = services
-                    .tables
-                    .query_entities(account, &self.table, &query, &|| false)?;
+                let page =
+                    services
+                        .tables
+                        .query_entities(account, &self.place.table, &query, &|| false)?;
                 *from = page.next.map(Some);
                 Ok(Some(page.entities.into_iter().map(Row).collect()))
             }
@@ -117,16 +118,16 @@ impl Items for Rows {
 /// Answers the buttons above the grid.
 pub async fn act(
     State(console): State<Arc<Console>>,
-    Path((account, table)): Path<(String, String)>,
+    Path(place): Path<TablePlace>,
     Extension(form): Extension<Form>,
 ) -> Page<SeeOther> {
-    let rows = Rows::of(&console, &account, &table, &form)?;
+    let rows = Rows::of(&console, place, &form)?;
     made(console, move |console| match form.text("act") {
         "delete" => propose_deletion(console, rows, &form),
         "copy" => propose_copy(console, rows, &form),
         act => {
             let message = format!("There is no action '{act}' for entities.");
-            Err(Failure::new(400, "InvalidInput", message))
+            Err(Failure::invalid_input(message))
         }
     })
     .await
@@ -141,12 +142,12 @@ fn task(rows: &Rows, verbs: (&'static str, &'static str), form: &Form) -> Task {
     };
     let page = ["filter", "columns", "top"].map(|name| (name, form.text(name)));
     Task {
-        account: rows.account.clone(),
+        account: rows.place.account.clone(),
         section: "Tables",
         verbs,
         noun: "row",
-        place: format!("from {}{found}", rows.table),
-        back: links::path(&["tables", &rows.account, &rows.table], &page),
+        place: format!("from {}{found}", rows.place.table),
+        back: rows.place.path(&[], &page),
     }
 }
 
@@ -171,7 +172,7 @@ fn propose_deletion(console: &Console, rows: Rows, form: &Form) -> Result<SeeOth
 fn deletion(from: Rows) -> Act<Row> {
     let id = from.is_short().then(|| from.console.edits.next_id());
     Box::new(move |job, rows| {
-        let (services, account) = from.console.at(&from.account)?;
+        let (services, account) = from.console.at(&from.place.account)?;
         let operation = |Row(entity): &Row| Operation {
             write: Write::Delete(IfMatch::ETag(entity.etag())),
             entity: Entity::new(
@@ -180,7 +181,13 @@ fn deletion(from: Rows) -> Act<Row> {
                 Vec::new(),
             ),
         };
-        let (last, deleted) = executed(&services, (account, &from.table), job, rows, operation)?;
+        let (last, deleted) = executed(
+            &services,
+            (account, &from.place.table),
+            job,
+            rows,
+            operation,
+        )?;
         if let Some(id) = id {
             keep_edit(&from, job, id, deleted);
         }
@@ -195,12 +202,11 @@ fn keep_edit(from: &Rows, job: &Job, id: u64, deleted: Vec<Row>) {
     };
     from.console.edits.keep(Edit {
         id,
-        account: from.account.clone(),
-        table: from.table.clone(),
+        place: from.place.clone(),
         changes: deleted.into_iter().map(change).collect(),
     });
-    let segments = ["tables", &from.account, &from.table, "undo"];
-    job.set_undo(links::path(&segments, &[("edit", &id.to_string())]));
+    let undo = from.place.path(&["undo"], &[("edit", &id.to_string())]);
+    job.set_undo(undo);
 }
 
 /// Executes an operation for each row, in transactions of one partition; row by row where others
@@ -262,7 +268,7 @@ fn executed(
 fn propose_copy(console: &Console, rows: Rows, form: &Form) -> Result<SeeOther> {
     let question = Question {
         fields: html! { div.fields {
-            (destination::field(console, &rows.account))
+            (destination::field(console, &rows.place.account))
             label { "To the table " input name="table" required autocomplete="off"; }
             label.check { input type="checkbox" name="replace" value="yes"; " Replace entities with the same keys" }
         } },
@@ -271,12 +277,12 @@ fn propose_copy(console: &Console, rows: Rows, form: &Form) -> Result<SeeOther> 
     let task = task(&rows, ("Copy", "Copied"), form);
     let from = rows.clone();
     proposals::propose(console, task, &question, rows, move |form| {
-        let to = Destination::read(&from.console, &from.account, form)?;
+        let to = Destination::read(&from.console, &from.place.account, form)?;
         let table = form.required("table")?.to_owned();
         let known = to.services.tables.check_table(to.stored(), &table);
         known.map_err(|error| Failure::from(error).with("Field", "table"))?;
         // A row that was changed meanwhile would get its old properties back.
-        if to.account == from.account && table == from.table {
+        if to.account == from.place.account && table == from.place.table {
             let same = Failure::new(400, "SameName", "The rows are in this table.");
             return Err(same.with("Field", "table"));
         }

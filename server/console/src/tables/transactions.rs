@@ -2,7 +2,7 @@
 
 use crate::context::Console;
 use crate::edits::{Change, Edit, after};
-use crate::links;
+use crate::links::TablePlace;
 use crate::respond::{Done, Visit};
 use lazurite_engine::Ticket;
 use lazurite_protocol::response::error::{Failure, Result};
@@ -22,15 +22,10 @@ pub struct Executed {
 
 /// Executes operations in transactions of consecutive operations on one partition. Stops at the
 /// first transaction that is refused.
-pub fn execute(
-    console: &Console,
-    account: &str,
-    table: &str,
-    operations: &[Operation],
-) -> Executed {
+pub fn execute(console: &Console, place: &TablePlace, operations: &[Operation]) -> Executed {
     let mut done = 0;
     let (mut timestamps, mut last) = (Vec::new(), None);
-    let (services, stored) = match console.at(account) {
+    let (services, stored) = match console.at(&place.account) {
         Ok(found) => found,
         Err(failure) => {
             let outcome = Err(failure);
@@ -47,7 +42,9 @@ pub fn execute(
             .take_while(|operation| operation.entity.partition_key == *partition_key)
             .count();
         let batch = &operations[done..done + count];
-        let executed = services.tables.execute_transaction(stored, table, batch);
+        let executed = services
+            .tables
+            .execute_transaction(stored, &place.table, batch);
         let (written, ticket) = match executed {
             Ok(executed) => executed,
             Err(error) => {
@@ -93,20 +90,20 @@ fn of_row(done: usize, index: usize, row_key: &str, failure: Failure) -> Failure
 /// transaction is refused.
 pub fn edit(
     console: &Console,
-    (account, table): (&str, &str),
+    place: &TablePlace,
     id: u64,
     operations: Vec<Operation>,
 ) -> Result<Ticket> {
-    let (services, stored) = console.at(account)?;
+    let (services, stored) = console.at(&place.account)?;
     let before = operations.iter().map(|Operation { entity, .. }| {
         let (partition_key, row_key) = (&entity.partition_key, &entity.row_key);
         let found = services
             .tables
-            .get_entity(stored, table, partition_key, row_key);
+            .get_entity(stored, &place.table, partition_key, row_key);
         found.ok()
     });
     let before: Vec<Option<Entity>> = before.collect();
-    let executed = execute(console, account, table, &operations);
+    let executed = execute(console, place, &operations);
     if executed.timestamps.is_empty() {
         return executed.outcome;
     }
@@ -121,13 +118,12 @@ pub fn edit(
     });
     console.edits.keep(Edit {
         id,
-        account: account.to_owned(),
-        table: table.to_owned(),
+        place: place.clone(),
         changes: changes.collect(),
     });
     executed.outcome.map_err(|failure| {
         let edit = id.to_string();
-        let undo = links::path(&["tables", account, table, "undo"], &[("edit", &edit)]);
+        let undo = place.path(&["undo"], &[("edit", &edit)]);
         let message = format!("{} {undo} takes them back.", failure.message);
         Failure {
             message: message.into(),
@@ -137,12 +133,12 @@ pub fn edit(
 }
 
 /// A link to the edit that led to the page, if one did.
-pub fn note(visit: &Visit, account: &str, table: &str) -> Markup {
+pub fn note(visit: &Visit, place: &TablePlace) -> Markup {
     let id = visit.parameter("edit");
     let is_edit = Done::of(visit).is_some() && id.parse::<u64>().is_ok();
     html! {
         @if is_edit {
-            p { a href=(links::path(&["tables", account, table, "undo"], &[("edit", &id)])) { "Show the change, or undo it" } }
+            p { a href=(place.path(&["undo"], &[("edit", &id)])) { "Show the change, or undo it" } }
         }
     }
 }

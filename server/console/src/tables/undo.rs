@@ -1,16 +1,18 @@
 //! The page of an edit of entities, which shows its changes and undoes it.
 
 use crate::context::Console;
-use crate::edits::{Change, Edit};
+use crate::edits::Change;
 use crate::form::Form;
 use crate::format;
-use crate::respond::{Done, Html, Page, SeeOther, Visit, made, written};
+use crate::links::TablePlace;
+use crate::respond::{Done, Html, Page, SeeOther, Visit, written};
 use crate::tables::transactions;
 use crate::value_text::{display, type_name};
 use crate::{layout, links};
 use axum::Extension;
 use axum::extract::{Path, State};
 use lazurite_base::units;
+use lazurite_protocol::response::error::Result;
 use lazurite_table::{Entity, Value};
 use maud::{Markup, html};
 use std::sync::Arc;
@@ -19,31 +21,14 @@ use std::sync::Arc;
 const PROPERTIES_SHOWN: usize = 40;
 const VALUE_BYTES_SHOWN: usize = 120;
 
-pub async fn page(
-    State(console): State<Arc<Console>>,
-    Path((account, table)): Path<(String, String)>,
-    visit: Visit,
-) -> Page {
-    made(console, move |console| {
-        let id = visit.parameter("edit").parse().unwrap_or(0);
-        let edit = console.edits.find(id, &account, &table)?;
-        Ok(edit_page(console, &edit))
-    })
-    .await
-}
-
-fn edit_page(console: &Console, edit: &Edit) -> Html {
-    let path = |more: &[&str]| {
-        links::path(
-            &[&["tables", &edit.account, &edit.table], more].concat(),
-            &[],
-        )
-    };
+pub fn page(console: &Console, place: &TablePlace, visit: &Visit) -> Result<Html> {
+    let id = visit.parameter("edit").parse().unwrap_or(0);
+    let edit = console.edits.find(id, place)?;
     let rows = format::fitting_rows(edit.changes.iter().map(change_rows));
     let content = html! {
-        (layout::trail(&[("Tables", links::path(&["tables", &edit.account], &[])), (&edit.table, path(&[]))], "Edit"))
+        (layout::trail(&[("Tables", links::path(&["tables", &place.account], &[])), (&place.table, place.path(&[], &[]))], "Edit"))
         h1 { "Edit of " (units::counted(edit.changes.len() as u64, "row")) }
-        form.actions method="post" action=(path(&["undo"])) {
+        form.actions method="post" action=(place.path(&["undo"], &[])) {
             (layout::token(console))
             input type="hidden" name="edit" value=(edit.id);
             button { "Undo" }
@@ -56,7 +41,13 @@ fn edit_page(console: &Console, edit: &Edit) -> Html {
         } }
         @if rows.len() < edit.changes.len() { p.limits { "Showing " (rows.len()) " of " (edit.changes.len()) " rows." } }
     };
-    layout::page_in(console, &edit.account, "Tables", "Edit", content)
+    Ok(layout::page_in(
+        console,
+        &place.account,
+        "Tables",
+        "Edit",
+        content,
+    ))
 }
 
 /// The rows for the properties that differ.
@@ -103,17 +94,17 @@ fn side(class: &str, sign: &str, name: &str, value: &Value) -> Markup {
 /// Undoes an edit. This is an edit that can be undone too.
 pub async fn undo(
     State(console): State<Arc<Console>>,
-    Path((account, table)): Path<(String, String)>,
+    Path(place): Path<TablePlace>,
     Extension(form): Extension<Form>,
 ) -> Page<SeeOther> {
     let edit = console
         .edits
-        .find(form.number("edit")?.unwrap_or(0) as u64, &account, &table)?;
+        .find(form.number("edit")?.unwrap_or(0) as u64, &place)?;
     let id = console.edits.next_id();
-    let path = links::path(&["tables", &account, &table], &[("edit", &id.to_string())]);
+    let path = place.path(&[], &[("edit", &id.to_string())]);
     written(console, path, Done::Restored, move |console| {
         let operations = edit.changes.iter().filter_map(Change::reversed).collect();
-        transactions::edit(console, (&account, &table), id, operations)
+        transactions::edit(console, &place, id, operations)
     })
     .await
 }
