@@ -1066,9 +1066,17 @@ fn page_reads_no_more_partitions_than_it_may() {
                 partitions_max: Some(max),
                 ..Query::default()
             };
-            let page = service.query_entities(ACCOUNT, "people", &query, &|| false);
+            let mut entities = 0;
+            let visitor = Visitor {
+                entity: &mut |_| {
+                    entities += 1;
+                    Ok(())
+                },
+                examined: None,
+            };
+            let page = service.visit_entities(ACCOUNT, "people", &query, &|| false, visitor);
             let page = page.unwrap();
-            pages.push(page.entities.len());
+            pages.push(entities);
             next = page.next;
             assert_eq!(page.is_at_partition_end, next.is_some());
             if next.is_none() {

@@ -3,6 +3,7 @@
 mod config;
 mod durability;
 mod figures;
+mod health;
 
 use crate::fs::MemoryFs;
 use crate::{Config, Db, Environment};
