@@ -304,7 +304,7 @@ impl Work {
     }
 
     fn merge(&self, tree: &Tree, spec: &MergeSpec<'_>) -> Result<Vec<FileMeta>> {
-        let progress = Progress::new(&self.parts.trees, tree, spec);
+        let progress = Progress::new(&self.parts.trees, tree, &spec.inputs());
         let merged = self.run_merge(tree, spec, &progress)?;
         merged.install(|outputs| {
             let added = outputs.iter().map(|meta| (spec.level, meta.clone()));

@@ -366,7 +366,7 @@ mod tests {
             relocate: &[],
         };
         let trees = &store.db.parts().trees;
-        let progress = Progress::new(trees, tree, &spec);
+        let progress = Progress::new(trees, tree, &spec.inputs());
         for nth in 1.. {
             store.disk.set(Some(Fault {
                 operation: Some(operation),

@@ -4,8 +4,9 @@
 //! merge is installed: writers that followed their number would be slowest just before that.
 
 use crate::tree::keyspace::Tree;
+use crate::tree::live_file::LiveFile;
 use crate::tree::trees::Trees;
-use crate::work::compaction::merge::MergeSpec;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Number of times that the progress of a merge is published. More would cost time, fewer would
@@ -27,8 +28,7 @@ pub(super) struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    pub(super) fn new(trees: &'a Trees, tree: &'a Tree, spec: &MergeSpec<'_>) -> Progress<'a> {
-        let inputs = spec.inputs();
+    pub(super) fn new(trees: &'a Trees, tree: &'a Tree, inputs: &[Arc<LiveFile>]) -> Progress<'a> {
         let level0 = &tree.view().version.levels[0];
         let is_in_level0 = |number| level0.iter().any(|file| file.meta.number == number);
         let taken = inputs.iter().filter(|file| is_in_level0(file.meta.number));
@@ -103,20 +103,13 @@ mod tests {
         let (db, keyspace) = open(HookFs::new(MemoryFs::volatile(), |_, _| Ok(())));
         let (tree, trees) = (keyspace.tree(), &db.parts().trees);
         let debt = || db.work().debts().iter().map(|debt| debt.amount).max();
-        let Some(Plan::Merge { runs, below, level }) = picker::everything(&tree.view().version)
-        else {
+        let Some(Plan::Merge { runs, below, .. }) = picker::everything(&tree.view().version) else {
             panic!("there is something to merge");
         };
-        let spec = MergeSpec {
-            level,
-            runs: &runs,
-            below: &below,
-            cuts: Vec::new(),
-            relocate: &[],
-        };
+        let inputs: Vec<_> = runs.into_iter().flatten().chain(below).collect();
         let before = (trees.level0_unmerged_most(), debt());
         assert_eq!(before, (1000 * FILES, Some(500)));
-        let progress = Progress::new(trees, tree, &spec);
+        let progress = Progress::new(trees, tree, &inputs);
         progress.advance(FILES * 1000 / 4);
         assert_eq!(trees.level0_unmerged_most(), 1000 * FILES / 4 * 3);
         assert_eq!(debt(), Some(125));
