@@ -311,7 +311,7 @@ fn read_rule(element: &Element) -> Result<CorsRule> {
     if allowed_origins.len() > LITERALS_MAX || allowed_origins.iter().any(too_long) {
         return Err(Failure::element(
             "AllowedOrigins",
-            &allowed_origins.join(","),
+            allowed_origins.join(","),
         ));
     }
     let age = required(element, "MaxAgeInSeconds")?;
@@ -344,7 +344,7 @@ fn check_headers(list: &'static str, headers: Vec<String>) -> Result<Vec<String>
         .iter()
         .any(|name| name.chars().count() > NAME_LENGTH_MAX);
     if prefixes > PREFIXES_MAX || headers.len() - prefixes > LITERALS_MAX || too_long {
-        Err(Failure::element(list, &headers.join(",")))
+        Err(Failure::element(list, headers.join(",")))
     } else {
         Ok(headers)
     }
