@@ -1,5 +1,5 @@
-//! What crates of every level share: the wall clock, ticks, locks, stored access policies, and texts
-//! for readers and terminals. No engine, no HTTP.
+//! What crates of every level share: the wall clock, ticks, locks, stored access policies, and
+//! texts for readers and terminals. No engine, no HTTP.
 
 pub mod locks;
 pub mod policies;

@@ -364,8 +364,9 @@ pub struct NewAccess {
 }
 
 impl NewAccess {
-    /// The part of the request that counts for a path that exists. A directory keeps its permissions: Hadoop
-    /// sends `x-ms-permissions` and `x-ms-umask` whenever it makes sure that a directory exists.
+    /// The part of the request that counts for a path that exists. A directory keeps its
+    /// permissions: Hadoop sends `x-ms-permissions` and `x-ms-umask` whenever it makes sure that a
+    /// directory exists.
     pub(crate) fn of_existing(&self, is_directory: bool) -> NewAccess {
         let mut counts = self.clone();
         if is_directory {

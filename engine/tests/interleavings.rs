@@ -683,8 +683,8 @@ fn misuse_is_refused_and_never_waits() {
 }
 
 fn main() {
-    // Under Wine, a program of MinGW ends at the first thread that shuttle ends by unwinding a stack of
-    // its own. Whether Wine or MinGW is the reason is not known.
+    // Under Wine, a program of MinGW ends at the first thread that shuttle ends by unwinding a
+    // stack of its own. Whether Wine or MinGW is the reason is not known.
     if cfg!(all(windows, target_env = "gnu")) {
         println!("not run: under Wine, a program of MinGW aborts when shuttle unwinds a stack");
         return;

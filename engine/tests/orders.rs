@@ -27,8 +27,8 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
 fn main() {
-    // Under Wine, a program of MinGW ends at the first thread that loom ends by unwinding a stack of
-    // its own. Whether Wine or MinGW is the reason is not known.
+    // Under Wine, a program of MinGW ends at the first thread that loom ends by unwinding a
+    // stack of its own. Whether Wine or MinGW is the reason is not known.
     if cfg!(all(windows, target_env = "gnu")) {
         println!("not run: under Wine, a program of MinGW aborts when loom unwinds a stack");
         return;

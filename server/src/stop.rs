@@ -71,8 +71,8 @@ impl Signals {
         })
     }
 
-    /// Waits until no lease holder is left, or for a second signal. The end of standard input is none:
-    /// the program that started this one may have sent the first signal and ended.
+    /// Waits until no lease holder is left, or for a second signal. The end of standard input is
+    /// none: the program that started this one may have sent the first signal and ended.
     async fn outlast_leases(&mut self, directory: &Path) {
         let mut is_said = false;
         loop {
