@@ -22,9 +22,18 @@ fn server() -> PathBuf {
         Some("debug") | None => "dev",
         Some(other) => other,
     };
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    // Cargo describes this crate to its tests in these variables. Build scripts ask for them, and
+    // would run once more, and all crates above them would be compiled once more.
+    for (name, _) in env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+            cargo.env_remove(&*name);
+        }
+    }
     // Names a test and the whole workspace. Dependencies then have the features of the workspace's
     // tests, so nothing is built twice.
-    let built = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let built = cargo
         .args(["build", "--quiet", "--offline", "--workspace"])
         .args(["--bin", "lazurite", "--test", "workloads"])
         .args(["--profile", profile, "--target-dir"])
