@@ -151,10 +151,10 @@ mod tests {
         let db = Db::open_with("nowhere".as_ref(), config, environment).unwrap();
         let clock = Arc::new(SystemWallClock::default());
         let blobs = BlobService::open(&db, Arc::new(RandomIds), clock).unwrap();
-        let made = blobs.create_container_with("a", "c", ContainerSettings::default());
+        let made = blobs.create_container_with("a", "con", ContainerSettings::default());
         drop(made.unwrap());
         let upload = blobs.begin_upload(UploadKind::PutBlob, Checksums::default());
-        let blob = BlobAddress::current("a", "c", "b");
+        let blob = BlobAddress::current("a", "con", "b");
         drop(blobs.put_blob(&blob, PutBlob::of(upload.unwrap())).unwrap());
         let taken = blobs.snapshot_blob(&blob, Vec::new(), &Conditions::default());
         drop(taken.unwrap());
@@ -162,7 +162,7 @@ mod tests {
             snapshots: true,
             ..ListBlobs::default()
         };
-        let page = blobs.list_blobs("a", "c", &request).unwrap();
+        let page = blobs.list_blobs("a", "con", &request).unwrap();
         let blob = |entry| match entry {
             BlobEntry::Blob(listed) => listed,
             other => panic!("{other:?}"),

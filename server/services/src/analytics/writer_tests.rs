@@ -282,7 +282,7 @@ async fn capacities_of_clients_and_of_logs_are_counted_once_a_day() {
     let server = Server::open();
     server.keep(ServiceKind::Blob, ACCOUNT, [0, 0, 0], false);
     let blobs = &server.inputs.services.blobs;
-    let made = blobs.create_container_with(ACCOUNT, "c", ContainerSettings::default());
+    let made = blobs.create_container_with(ACCOUNT, "con", ContainerSettings::default());
     made.unwrap().1.wait().unwrap();
     let put_blob = |container, name, bytes: &[u8]| {
         let mut upload = blobs
@@ -293,10 +293,10 @@ async fn capacities_of_clients_and_of_logs_are_counted_once_a_day() {
         let put = blobs.put_blob(&address, PutBlob::of(upload)).unwrap();
         put.1.wait().unwrap();
     };
-    put_blob("c", "a", b"12345");
-    put_blob("c", "b", b"123");
+    put_blob("con", "a", b"12345");
+    put_blob("con", "b", b"123");
     put_blob(LOGS_CONTAINER, "log", b"1234567");
-    let address = BlobAddress::current(ACCOUNT, "c", "a");
+    let address = BlobAddress::current(ACCOUNT, "con", "a");
     let taken = blobs.snapshot_blob(&address, Vec::new(), &Conditions::default());
     taken.unwrap().2.wait().unwrap();
     let rows = |day: &str| {
@@ -317,7 +317,7 @@ async fn capacities_of_clients_and_of_logs_are_counted_once_a_day() {
     count(false).await;
     // The snapshot adds its bytes.
     assert_eq!(rows(today), [[13, 1, 2], [7, 1, 1]]);
-    put_blob("c", "c", b"1");
+    put_blob("con", "c", b"1");
     server.clock.set(at(15 * HOUR));
     count(false).await;
     assert_eq!(rows(today), [[13, 1, 2], [7, 1, 1]]);

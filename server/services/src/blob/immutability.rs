@@ -184,8 +184,8 @@ mod tests {
     #[test]
     fn a_blob_shows_its_policy_and_its_hold() {
         let blobs = Services::in_memory(Arc::new(SystemWallClock::default())).blobs;
-        let address = BlobAddress::current("myaccount", "c", "b");
-        let made = blobs.create_container_with("myaccount", "c", ContainerSettings::default());
+        let address = BlobAddress::current("myaccount", "con", "b");
+        let made = blobs.create_container_with("myaccount", "con", ContainerSettings::default());
         drop(made.unwrap());
         let upload = blobs.begin_upload(UploadKind::PutBlob, Checksums::default());
         drop(
