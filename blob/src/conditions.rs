@@ -50,9 +50,14 @@ impl Conditions {
 
     /// The blob has this ETag.
     pub fn unchanged(etag: ETag) -> Conditions {
+        Conditions::default().and_unchanged(etag)
+    }
+
+    /// These conditions, and the blob has this ETag. Replaces `If-Match`.
+    pub fn and_unchanged(self, etag: ETag) -> Conditions {
         Conditions {
             if_match: Some(ETags::OneOf(vec![etag.to_string()])),
-            ..Conditions::default()
+            ..self
         }
     }
 }
@@ -466,5 +471,29 @@ mod tests {
         for nothing in ["", " ", ",", "\"\""] {
             assert_eq!(ETags::parse(nothing), None, "{nothing:?}");
         }
+    }
+
+    #[test]
+    fn a_blob_that_must_be_unchanged_keeps_its_other_conditions() {
+        let given = Conditions {
+            if_match: Some(ETags::Any),
+            if_none_match: ETags::parse("\"other\""),
+            must_be_new: true,
+            ..Conditions::default()
+        };
+        let unchanged = given.clone().and_unchanged(ETag(CURRENT));
+        let if_match = ETags::parse(&ETag(CURRENT).to_string());
+        assert_eq!(unchanged, Conditions { if_match, ..given });
+        assert!(
+            unchanged
+                .if_match
+                .is_some_and(|tags| tags.covers(ETag(CURRENT)))
+        );
+        let other = Conditions::unchanged(ETag(CURRENT + 1));
+        assert!(
+            !other
+                .if_match
+                .is_some_and(|tags| tags.covers(ETag(CURRENT)))
+        );
     }
 }

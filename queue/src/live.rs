@@ -11,8 +11,9 @@
 //!
 //! No lock is held while a writer waits: it is admitted before it locks, and awaits its ticket
 //! after it unlocks. Everything here can be read back from the store. Unused slots are therefore
-//! dropped when there are many, and a queue is read again after a failed write or a panic under one
-//! of its locks, either of which may have left a change half applied.
+//! dropped when there are many, and a queue is read again after a panic under one of its locks,
+//! which may have left a change half applied. A commit that fails has written nothing: it leaves the
+//! queue as it was.
 
 use crate::codec::CounterRow;
 use crate::frontier::Frontier;
@@ -365,7 +366,7 @@ impl Live {
         }
     }
 
-    /// After a failed write or a panic the state in the store is unknown: the queue is read again.
+    /// After a panic the state in the store is unknown: the queue is read again.
     pub(crate) fn mark_stale(&self) {
         self.stale.store(true, Ordering::Release);
     }

@@ -10,7 +10,7 @@ use crate::receipt::Receipt;
 use lazurite_base::ticks::Ticks;
 use lazurite_base::wall_clock::WallClock;
 use lazurite_engine::{
-    Compression, Db, Direction, IdSource, Keyspace, KeyspaceOptions, Ticket, Transaction,
+    Compression, Db, Direction, IdSource, Keyspace, KeyspaceOptions, Transaction,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -85,7 +85,7 @@ impl QueueService {
             match slot.state() {
                 Existence::Present(live) => {
                     let guard = lock(&live);
-                    // Checked under the lock: its previous holder may have failed.
+                    // Checked under the lock: its previous holder may have panicked.
                     if !live.is_stale() {
                         return operate(&live, guard, transaction);
                     }
@@ -170,15 +170,6 @@ impl QueueService {
         Ok(value.map(|value| QueueRow::decode(&value)).transpose()?)
     }
 
-    /// Commits the batch of a message operation. The caller updates `live` only if that succeeds.
-    pub(crate) fn commit(&self, live: &Live, transaction: &mut Transaction<'_>) -> Result<Ticket> {
-        let committed = transaction.commit();
-        if committed.is_err() {
-            live.mark_stale();
-        }
-        Ok(committed?)
-    }
-
     /// Returns the time of an operation. Call it once per operation, under the lock that orders the
     /// operation and after everything that may wait: the times of one queue are then in the order
     /// of its operations, and no timeout begins before its operation does.
@@ -258,7 +249,7 @@ pub(crate) mod tests {
                 service.put_message_rows(batch, live, position, row, delivery);
                 let key = keys::text(live.id, position.id);
                 batch.put(&service.messages, &key, &codec::encode_text("written"));
-                drop(service.commit(live, &mut transaction)?);
+                drop(transaction.commit()?);
                 panic!("before the frontier was moved");
             };
         let panicked = catch_unwind(AssertUnwindSafe(|| {

@@ -172,7 +172,7 @@ impl QueueService {
             for range in [delivered, expired] {
                 transaction.batch().delete_range(&self.messages, range);
             }
-            let ticket = self.commit(live, &mut transaction)?;
+            let ticket = transaction.commit()?;
             live.consumed_rows.store(0, Ordering::Relaxed);
             Ok(QueueSweep {
                 ticket: Some(ticket),
@@ -205,7 +205,7 @@ impl QueueService {
             self.remove_messages(batch, live, &expired.messages)?;
             let total = *consumer.messages + removed as u64;
             self.put_removed_count(batch, live, total);
-            ticket = Some(self.commit(live, transaction)?);
+            ticket = Some(transaction.commit()?);
             *consumer.messages = total;
         }
         live.next_expiry.finish(expired.end);
@@ -268,7 +268,8 @@ impl QueueService {
 #[cfg(test)]
 mod tests {
     use crate::service::tests::{ACCOUNT, service};
-    use crate::{Error, PutMessage, UpdateMessage, keys};
+    use crate::sweep::QUEUES_LOADED_PER_SWEEP;
+    use crate::{Error, PutMessage, QueueService, UpdateMessage, keys};
     use lazurite_engine::{Batch, Direction};
     use std::io;
     use std::sync::{Arc, Mutex};
@@ -358,5 +359,45 @@ mod tests {
         };
         let refused = service.update_message(ACCOUNT, "queue", update);
         assert!(matches!(refused, Err(Error::MessageNotFound)));
+    }
+
+    #[test]
+    fn queues_that_are_not_in_memory_are_swept_in_rounds() {
+        let (_directory, service, clock) = service();
+        let short = PutMessage {
+            ttl_seconds: Some(1),
+            ..PutMessage::default()
+        };
+        let add = |service: &QueueService, queue: &str| {
+            drop(service.create_queue(ACCOUNT, queue, Vec::new()).unwrap());
+            drop(service.put_message(ACCOUNT, queue, short.clone()).unwrap());
+        };
+        let rest = 5;
+        for number in 0..QUEUES_LOADED_PER_SWEEP + rest {
+            add(&service, &format!("queue{number:03}"));
+        }
+        clock.advance(Duration::from_secs(2));
+        let restarted = QueueService::open(&service.db, service.ids.clone(), clock.clone());
+        let restarted = restarted.unwrap();
+        let loaded = || restarted.slots.due(restarted.now(), usize::MAX).len();
+        // Sweeps until there is nothing more to do at once; then the next queues are loaded.
+        let sweep = || {
+            let mut removed = 0;
+            loop {
+                let (sweep, _) = restarted.sweep().unwrap();
+                removed += sweep.removed as usize;
+                if !sweep.more {
+                    return removed;
+                }
+            }
+        };
+        assert_eq!((sweep(), loaded()), (0, QUEUES_LOADED_PER_SWEEP));
+        assert_eq!((sweep(), loaded()), (QUEUES_LOADED_PER_SWEEP, rest));
+        assert_eq!((sweep(), loaded()), (rest, 0));
+        // The next round begins at the first queue.
+        add(&service, "another");
+        clock.advance(Duration::from_secs(2));
+        assert_eq!((sweep(), loaded()), (0, 1));
+        assert_eq!(sweep(), 1);
     }
 }

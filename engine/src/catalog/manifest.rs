@@ -318,6 +318,101 @@ fn read_current(directory: &Directory) -> Result<(u64, u64)> {
 mod tests {
     use super::*;
     use crate::format::edit::{Field, FileMeta, SegmentMeta, WalMeta};
+    use crate::fs::{Failure, Fault, FaultFs, HookFs, MemoryFs, Operation};
+    use std::io::ErrorKind;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Arc, Mutex};
+
+    /// A disk that notes writes and syncs, and refuses syncs while it is told to.
+    struct Disk {
+        faults: FaultFs,
+        calls: Arc<Mutex<Vec<Operation>>>,
+        refuses_syncs: Arc<AtomicBool>,
+    }
+
+    impl Disk {
+        fn new() -> Disk {
+            let (calls, refuses_syncs) = <(Arc<Mutex<Vec<_>>>, Arc<AtomicBool>)>::default();
+            let (noted, refuses) = (calls.clone(), refuses_syncs.clone());
+            let hook = move |operation, _: &Path| {
+                noted.lock().unwrap().push(operation);
+                if operation == Operation::Sync && refuses.load(Ordering::Relaxed) {
+                    return Err(ErrorKind::Other.into());
+                }
+                Ok(())
+            };
+            Disk {
+                faults: FaultFs::new(Arc::new(HookFs::new(MemoryFs::volatile(), hook))),
+                calls,
+                refuses_syncs,
+            }
+        }
+
+        /// A manifest with one keyspace.
+        fn manifest(&self) -> Manifest {
+            let directory = Directory::new(Arc::new(self.faults.clone()), "/data".as_ref());
+            directory.make().unwrap();
+            let state = ManifestState::default();
+            let mut manifest = Manifest::draft(&directory, 1, u64::MAX, state);
+            manifest.write_new().unwrap();
+            manifest.append(keyspace(0, "first")).unwrap();
+            self.calls.lock().unwrap().clear();
+            manifest
+        }
+
+        /// Lets the next write of a manifest find a full disk; with `sticky`, also all later calls.
+        fn fill(&self, sticky: bool) {
+            self.faults.set(Some(Fault {
+                operation: (!sticky).then_some(Operation::Write),
+                path: "MANIFEST".into(),
+                nth: 1,
+                failure: Failure::Error(ErrorKind::StorageFull),
+                sticky,
+            }));
+        }
+    }
+
+    fn keyspace(id: u32, name: &str) -> VersionEdit {
+        let fields = vec![Field::Keyspace(id, name.into())];
+        VersionEdit { fields }
+    }
+
+    #[test]
+    fn edit_that_finds_no_space_leaves_nothing_and_the_next_one_is_kept() {
+        let disk = Disk::new();
+        let mut manifest = disk.manifest();
+        let (length, before) = (manifest.length, manifest.state.clone());
+        disk.fill(false);
+        let refused = manifest.append(keyspace(1, "a name that is written in part"));
+        assert!(matches!(refused, Err(Error::NoSpace { .. })), "{refused:?}");
+        let file = manifest.file.as_ref().unwrap();
+        assert_eq!((file.length().unwrap(), manifest.length), (length, length));
+        assert_eq!(manifest.state, before);
+        // A part of the record, and the sync of its removal.
+        let calls = [Operation::Write, Operation::Sync];
+        assert_eq!(*disk.calls.lock().unwrap(), calls);
+        manifest.append(keyspace(1, "b")).unwrap();
+        assert_ne!(manifest.state, before);
+        assert_eq!(read(&manifest.directory).unwrap().1, manifest.state);
+    }
+
+    #[test]
+    fn no_edit_follows_a_torn_one_whose_removal_failed() {
+        for is_cut in [false, true] {
+            let disk = Disk::new();
+            let mut manifest = disk.manifest();
+            let before = manifest.state.clone();
+            disk.refuses_syncs.store(is_cut, Ordering::Relaxed);
+            disk.fill(!is_cut);
+            let failed = manifest.append(keyspace(1, "second")).unwrap_err();
+            assert!(!failed.is_passing(), "{failed}");
+            disk.refuses_syncs.store(false, Ordering::Relaxed);
+            disk.faults.set(None);
+            let refused = manifest.append(keyspace(1, "third")).unwrap_err();
+            assert_eq!(refused.to_string(), failed.to_string());
+            assert_eq!(manifest.state, before);
+        }
+    }
 
     #[test]
     fn file_that_is_not_below_the_next_number_is_corrupt() {

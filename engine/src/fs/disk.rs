@@ -27,6 +27,19 @@ impl DiskFs {
     fn patiently<T>(&self, operation: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         self.patience.keep(operation)
     }
+
+    /// Opens a file with `open`. That may take more rights than reading does, and writing is one of
+    /// them on systems other than Linux: without them, opens the file for reading alone.
+    pub(super) fn open_or_read(
+        &self,
+        path: &Path,
+        open: impl Fn(&Path) -> io::Result<fs::File>,
+    ) -> io::Result<fs::File> {
+        match self.patiently(|| open(path)) {
+            Err(error) if allows_reading_at_most(&error) => self.patiently(|| fs::File::open(path)),
+            opened => opened,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -53,14 +66,7 @@ impl Fs for DiskFs {
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        let file = match self.patiently(|| platform::open(path)) {
-            // That may take more rights than reading does, and writing is one of them on systems
-            // other than Linux.
-            Err(error) if allows_reading_at_most(&error) => {
-                self.patiently(|| fs::File::open(path))?
-            }
-            opened => opened?,
-        };
+        let file = self.open_or_read(path, platform::open)?;
         Ok(Arc::new(DiskFile::new(file, WRITE_BYTES)))
     }
 

@@ -4,7 +4,8 @@
     reason = "with `disk.rs` this is the seam that the rest of the engine goes through"
 )]
 
-use crate::fs::{File, patiently, platform};
+use crate::fs::patience::Patience;
+use crate::fs::{File, platform};
 use std::fs;
 use std::io;
 
@@ -18,11 +19,21 @@ pub(super) const WRITE_BYTES: usize = 64 << 10;
 pub(super) struct DiskFile {
     pub(super) file: fs::File,
     write_bytes: usize,
+    patience: Patience,
 }
 
 impl DiskFile {
     pub(super) fn new(file: fs::File, write_bytes: usize) -> DiskFile {
-        DiskFile { file, write_bytes }
+        DiskFile {
+            file,
+            write_bytes,
+            patience: Patience::default(),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn patient(self, patience: Patience) -> DiskFile {
+        DiskFile { patience, ..self }
     }
 }
 
@@ -50,6 +61,6 @@ impl File for DiskFile {
     }
 
     fn set_length(&self, length: u64) -> io::Result<()> {
-        patiently(|| self.file.set_len(length))
+        self.patience.keep(|| self.file.set_len(length))
     }
 }

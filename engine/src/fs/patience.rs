@@ -89,7 +89,8 @@ fn next_wait(error: &io::Error, waited: Duration, held: &[i32]) -> Option<Durati
 )]
 mod tests {
     use super::*;
-    use crate::fs::{DiskFs, Fs, LogWrites};
+    use crate::fs::disk_file::DiskFile;
+    use crate::fs::{DiskFs, File, Fs, LogWrites};
     use std::cell::RefCell;
     use std::fs;
     use std::path::Path;
@@ -195,6 +196,48 @@ mod tests {
             assert!(HELD.contains(&number), "{name}: {error}");
             assert_eq!(milliseconds_waited().iter().sum::<u128>(), 1023, "{name}");
         }
+    }
+
+    #[test]
+    fn a_file_that_may_only_be_read_is_opened_with_the_same_patience() {
+        let denied = |_: &Path| Err(io::ErrorKind::PermissionDenied.into());
+        let read_only = |_: &Path| Err(io::ErrorKind::ReadOnlyFilesystem.into());
+        let open: [fn(&Path) -> io::Result<fs::File>; 2] = [denied, read_only];
+        for open in open {
+            let (directory, disk) = hindered(HELD);
+            let place = directory.path().to_path_buf();
+            REMEDY.set(Some(Box::new(move || free(&place))));
+            disk.open_or_read(&directory.path().join("there/file"), open)
+                .unwrap();
+            assert_eq!(milliseconds_waited(), [1, 2, 4]);
+        }
+        let (directory, disk) = hindered(&[]);
+        let broken = |_: &Path| Err(io::ErrorKind::InvalidData.into());
+        let error = disk.open_or_read(&directory.path().join("taken"), broken);
+        assert_eq!(error.unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn the_length_of_a_file_is_set_with_patience() {
+        // The errors of a file that is open for reading only, on Unix and on Windows.
+        const READ_ONLY: &[i32] = &[22, 5];
+        let (directory, _) = hindered(READ_ONLY);
+        let path = directory.path().join("taken");
+        let patience = Patience {
+            held: READ_ONLY,
+            wait: note,
+        };
+        let file = DiskFile::new(fs::File::open(&path).unwrap(), 1).patient(patience);
+        let error = file.set_length(3).unwrap_err();
+        assert!(
+            READ_ONLY.contains(&error.raw_os_error().unwrap()),
+            "{error}"
+        );
+        assert_eq!(milliseconds_waited().iter().sum::<u128>(), 1023);
+        assert_eq!(file.length().unwrap(), 0);
+        let writable = fs::File::options().write(true).open(&path).unwrap();
+        DiskFile::new(writable, 1).set_length(3).unwrap();
+        assert_eq!(file.length().unwrap(), 3);
     }
 
     #[test]

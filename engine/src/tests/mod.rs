@@ -4,6 +4,7 @@ mod config;
 mod durability;
 mod figures;
 mod health;
+mod values;
 
 use crate::fs::MemoryFs;
 use crate::{Config, Db, Environment};

@@ -258,7 +258,7 @@ impl QueueService {
             let key = keys::text(live.id, to.id);
             batch.put(&self.messages, &key, &codec::encode_text(text));
         }
-        let ticket = self.commit(live, &mut transaction)?;
+        let ticket = transaction.commit()?;
         live.head.added(to);
         let result = UpdateMessageResult {
             pop_receipt: row.receipt.to_string(),
@@ -289,7 +289,7 @@ impl QueueService {
                 let batch = transaction.batch();
                 self.delete_message_rows(batch, live, position, row.expires_at);
                 self.put_removed_count(batch, live, *consumer.messages + 1);
-                let ticket = self.commit(live, &mut transaction)?;
+                let ticket = transaction.commit()?;
                 *consumer.messages += 1;
                 Ok(ticket)
             },
@@ -334,7 +334,7 @@ impl QueueService {
             put(&keys::expiry(live.id, expiry), &codec::EXPIRY_VALUE);
         }
         put(&keys::counter(live.id, cell.cell), &counter.encode());
-        let ticket = self.commit(live, &mut transaction)?;
+        let ticket = transaction.commit()?;
         *cell.messages += 1;
         live.message_added(position, expiry);
         Ok((put_result(id, now, &row), ticket))
@@ -364,7 +364,7 @@ impl QueueService {
             let to = self.move_message(transaction.batch(), live, message.position, row, delivery);
             positions.push((to, row.receipt));
         }
-        let ticket = self.commit(live, &mut transaction)?;
+        let ticket = transaction.commit()?;
         Ok(DequeuedRows { positions, ticket })
     }
 

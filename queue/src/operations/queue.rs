@@ -2,7 +2,7 @@
 
 use crate::codec::{self, CounterRow, QueueRow};
 use crate::keys::{self, PRODUCER_CELLS, Position, QueueId, REMOVED_CELL};
-use crate::live::{ExclusiveAccess, Existence, Live};
+use crate::live::{Existence, Live};
 use crate::model::*;
 use crate::visibility::in_range;
 use crate::{Error, QueueService, Result, check};
@@ -35,7 +35,7 @@ impl QueueService {
                 metadata,
                 policies: Vec::new(),
             };
-            let ticket = self.commit_row(key, &row, transaction, access)?;
+            let ticket = self.commit_row(key, &row, transaction)?;
             access.publish(Existence::Present(Arc::new(Live::new(row.id, &[]))));
             Ok((Creation::Created, ticket))
         })
@@ -50,7 +50,7 @@ impl QueueService {
             let batch = transaction.batch();
             batch.delete(&self.queues, key);
             batch.delete_range(&self.messages, keys::everything(row.id));
-            let ticket = self.commit_exclusive(transaction, access)?;
+            let ticket = transaction.commit()?;
             access.publish(Existence::Missing);
             Ok(ticket)
         })
@@ -148,7 +148,7 @@ impl QueueService {
             let everything = keys::everything(row.id);
             transaction.batch().delete_range(&self.messages, everything);
             row.id = self.new_queue_id();
-            let ticket = self.commit_row(key, &row, transaction, access)?;
+            let ticket = self.commit_row(key, &row, transaction)?;
             access.publish(Existence::Present(Arc::new(Live::new(row.id, &[]))));
             Ok(ticket)
         })
@@ -164,7 +164,7 @@ impl QueueService {
         self.with_exclusive_queue(account, queue, begun, |key, access, transaction| {
             let mut row = self.existing_row_of(key, &access.state())?;
             change(&mut row);
-            self.commit_row(key, &row, transaction, access)
+            self.commit_row(key, &row, transaction)
         })
     }
 
@@ -185,23 +185,9 @@ impl QueueService {
         key: &[u8],
         row: &QueueRow,
         mut transaction: Transaction<'_>,
-        access: &ExclusiveAccess<'_>,
     ) -> Result<Ticket> {
         transaction.batch().put(&self.queues, key, &row.encode());
-        self.commit_exclusive(transaction, access)
-    }
-
-    /// Commits with exclusive access to the queue. After a failure its state is read again.
-    fn commit_exclusive(
-        &self,
-        mut transaction: Transaction<'_>,
-        access: &ExclusiveAccess<'_>,
-    ) -> Result<Ticket> {
-        let committed = transaction.commit();
-        if committed.is_err() {
-            access.publish(Existence::Unknown);
-        }
-        Ok(committed?)
+        Ok(transaction.commit()?)
     }
 
     /// The number of messages that have rows, including expired ones.

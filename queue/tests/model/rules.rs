@@ -1,6 +1,6 @@
 //! Single rules of the protocol, one sentence each.
 
-use crate::store::{ACCOUNT, QUEUE, Store, acknowledged};
+use crate::store::{ACCOUNT, QUEUE, Store, acknowledged, done};
 use lazurite_base::wall_clock::{ClockSteps, ManualWallClock, SystemWallClock, WallClock};
 use lazurite_engine::fs::{Failure, Fault, Keep, Operation};
 use lazurite_engine::{CountingIds, Durability, IdSource};
@@ -757,4 +757,61 @@ fn counts_and_receipts_stay_correct_after_the_disk_was_full() {
     store.delete(&kept.message_id, &kept.pop_receipt).unwrap();
     store.put("c");
     assert_eq!((store.count(), store.peek(32)[0].text.as_str()), (1, "c"));
+}
+
+#[test]
+fn operations_that_found_the_disk_full_left_the_queue_as_it_was() {
+    let store = Store::crashable(Durability::Process);
+    store.create(QUEUE).unwrap();
+    store.put("a");
+    store.put_with("short", Some(100), None).unwrap();
+    let taken = store.get(1, 60).remove(0);
+    let disk = store.faults.as_ref().unwrap();
+    let full = Fault {
+        operation: Some(Operation::Write),
+        path: ".wal".into(),
+        nth: 1,
+        failure: Failure::Error(std::io::ErrorKind::StorageFull),
+        sticky: true,
+    };
+    let service = &store.service;
+    let (id, receipt) = (&taken.message_id, &taken.pop_receipt);
+    let operations: [(&str, &dyn Fn() -> Result<()>); 9] = [
+        ("put", &|| store.put_with("b", None, None).map(drop)),
+        ("get", &|| {
+            acknowledged(service.get_messages(ACCOUNT, QUEUE, GetMessages::default())).map(drop)
+        }),
+        ("update", &|| store.update(id, receipt, 5, None).map(drop)),
+        ("delete", &|| store.delete(id, receipt)),
+        ("clear", &|| done(service.clear_messages(ACCOUNT, QUEUE))),
+        ("create", &|| store.create("another").map(drop)),
+        ("set", &|| {
+            let metadata = vec![("name".to_owned(), "value".to_owned())];
+            done(service.set_queue_metadata(ACCOUNT, QUEUE, metadata))
+        }),
+        ("delete the queue", &|| {
+            done(service.delete_queue(ACCOUNT, QUEUE))
+        }),
+        ("create again", &|| store.create("another").map(drop)),
+    ];
+    for (name, operation) in operations {
+        disk.set(Some(full.clone()));
+        let refused = operation();
+        assert!(matches!(refused, Err(Error::Engine(_))), "{name}");
+        assert_eq!((store.peek(32).len(), store.count()), (1, 2), "{name}");
+        disk.set(None);
+        assert_eq!((store.peek(32).len(), store.count()), (1, 2), "{name}");
+    }
+    assert_eq!(store.create("another").unwrap(), Creation::Created);
+    store.delete(id, receipt).unwrap();
+    store.pass(101);
+    disk.set(Some(full));
+    assert_eq!(store.sweep(), 0);
+    assert_eq!(store.count(), 0);
+    disk.set(None);
+    store.pass(61);
+    assert_eq!(store.sweep(), 1);
+    store.put("c");
+    assert_eq!((store.count(), store.get(32, 1).len()), (1, 1));
+    store.check_rows();
 }

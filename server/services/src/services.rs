@@ -137,17 +137,32 @@ impl Services {
         self.db.close()
     }
 
-    #[cfg(test)]
-    pub fn db(&self) -> Db {
-        self.db.clone()
-    }
-
     /// A handle that shows when these services are unused, so that the store can be removed.
     pub fn ending(&self) -> Ending {
         Ending {
             db: self.db.clone(),
             life: self.life.subscribe(),
         }
+    }
+}
+
+#[cfg(test)]
+impl Services {
+    /// The services of a store in memory, with the accounts of the published signature vectors.
+    pub fn in_memory(clock: Arc<dyn WallClock>) -> Services {
+        let durability = Durability::Memory;
+        let config = lazurite_engine::Config {
+            durability,
+            ..lazurite_engine::Config::default()
+        };
+        let environment = lazurite_engine::Environment::system(durability);
+        let db = Db::open_with(Path::new("nowhere"), config, environment).unwrap();
+        let accounts = Arc::new(lazurite_protocol::testing::accounts());
+        Services::open(db, accounts, clock, Arc::new(Faults::new(false, false))).unwrap()
+    }
+
+    pub fn db(&self) -> Db {
+        self.db.clone()
     }
 }
 

@@ -81,6 +81,13 @@ impl ListedUrls {
 mod tests {
     use super::*;
     use crate::request::context::ServiceKind;
+    use lazurite_base::wall_clock::SystemWallClock;
+    use lazurite_blob::{
+        BlobAddress, BlobEntry, BlobService, Checksums, Conditions, ContainerSettings, ListBlobs,
+        PutBlob, UploadKind,
+    };
+    use lazurite_engine::{Config, Db, Durability, Environment, RandomIds};
+    use std::sync::Arc;
 
     fn of(version: &str) -> ListedUrls {
         let headers = [("x-ms-version", version)];
@@ -131,5 +138,50 @@ mod tests {
         assert_eq!(opened(&new, None), expected);
         let expected = format!("{results} ServiceEndpoint=\"{endpoint}\" ContainerName=\"c\">");
         assert_eq!(opened(&new, Some("c")), expected);
+    }
+
+    /// A blob `b` and its snapshot, as a listing of their container shows them.
+    fn listed_with_snapshot() -> Vec<ListedBlob> {
+        let durability = Durability::Memory;
+        let config = Config {
+            durability,
+            ..Config::default()
+        };
+        let environment = Environment::system(durability);
+        let db = Db::open_with("nowhere".as_ref(), config, environment).unwrap();
+        let clock = Arc::new(SystemWallClock::default());
+        let blobs = BlobService::open(&db, Arc::new(RandomIds), clock).unwrap();
+        let made = blobs.create_container_with("a", "con", ContainerSettings::default());
+        drop(made.unwrap());
+        let upload = blobs.begin_upload(UploadKind::PutBlob, Checksums::default());
+        let blob = BlobAddress::current("a", "con", "b");
+        drop(blobs.put_blob(&blob, PutBlob::of(upload.unwrap())).unwrap());
+        let taken = blobs.snapshot_blob(&blob, Vec::new(), &Conditions::default());
+        drop(taken.unwrap());
+        let request = ListBlobs {
+            snapshots: true,
+            ..ListBlobs::default()
+        };
+        let page = blobs.list_blobs("a", "con", &request).unwrap();
+        let blob = |entry| match entry {
+            BlobEntry::Blob(listed) => listed,
+            other => panic!("{other:?}"),
+        };
+        page.entries.into_iter().map(blob).collect()
+    }
+
+    #[test]
+    fn the_url_of_a_snapshot_names_its_moment() {
+        let listed = listed_with_snapshot();
+        let [snapshot, blob] = &listed[..] else {
+            panic!("{listed:?}");
+        };
+        let moment = snapshot.blob.as_ref().unwrap().snapshot.unwrap();
+        let url = "http://myaccount.blob.core.windows.net/c/b";
+        let old = of("2012-02-12");
+        assert_eq!(old.of_blob("c", blob).unwrap(), url);
+        let expected = format!("{url}?snapshot={moment}");
+        assert_eq!(old.of_blob("c", snapshot).unwrap(), expected);
+        assert_eq!(of("2013-08-15").of_blob("c", snapshot), None);
     }
 }

@@ -431,6 +431,10 @@ fn remove_old(
 }
 
 #[cfg(test)]
+#[path = "writer_tests.rs"]
+mod on_store_tests;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use lazurite_base::wall_clock::ManualWallClock;

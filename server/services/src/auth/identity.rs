@@ -224,6 +224,7 @@ fn document(status: u16, value: &Value) -> Response<Body> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lazurite_protocol::request::context::ServiceKind;
 
     fn claims(token: &str) -> Value {
         let part = token.split('.').nth(1).unwrap();
@@ -297,5 +298,39 @@ mod tests {
         );
         assert_eq!(status(&format!("grant_type=password&{scope}")), 400);
         assert_eq!(status(""), 400);
+    }
+
+    #[tokio::test]
+    async fn each_endpoint_takes_its_method_and_its_header() {
+        let arrival = lazurite_protocol::testing::origin(ServiceKind::Blob);
+        for (method, target, header, status) in [
+            ("GET", "/adfs/.well-known/openid-configuration", "", 200),
+            ("POST", "/adfs/.well-known/openid-configuration", "", 405),
+            ("GET", "/metadata/identity/oauth2/token", "metadata", 200),
+            ("GET", "/metadata/identity/oauth2/token", "", 400),
+            ("GET", "/_lazurite/identity", "x-identity-header", 200),
+            ("GET", "/_lazurite/identity", "metadata", 400),
+            // The form is empty.
+            ("POST", "/adfs/oauth2/token", "", 400),
+            ("GET", "/adfs/oauth2/token", "", 405),
+            ("GET", "/", "", 400),
+        ] {
+            let mut request = axum::http::Request::builder().method(method).uri(target);
+            if !header.is_empty() {
+                request = request.header(header, "true");
+            }
+            let (parts, ()) = request.body(()).unwrap().into_parts();
+            let answer = answer(&arrival, &parts, "127.0.0.1:1", RequestBody::empty()).await;
+            let found = match &answer {
+                Ok(answer) => answer.status().as_u16(),
+                Err(failure) => failure.status.as_u16(),
+            };
+            assert_eq!(found, status, "{method} {target}");
+            if target.ends_with("configuration") && status == 200 {
+                let body = axum::body::to_bytes(answer.unwrap().into_body(), 1 << 20).await;
+                let document: Value = serde_json::from_slice(&body.unwrap()).unwrap();
+                assert_eq!(document["issuer"], "http://127.0.0.1:1/adfs");
+            }
+        }
     }
 }

@@ -120,11 +120,8 @@ fn checked_source(
     }
     let computed = checksummer.finish();
     claimed.check(&computed)?;
-    let unchanged = Conditions {
-        if_match: Conditions::unchanged(download.blob.etag).if_match,
-        ..source.conditions.clone()
-    };
-    Ok((unchanged, computed))
+    let conditions = source.conditions.clone();
+    Ok((conditions.and_unchanged(download.blob.etag), computed))
 }
 
 /// Copy Blob From URL from another server. Like Put Blob From URL, it fetches the content before it
@@ -483,4 +480,61 @@ pub async fn put_page_from_url(request: Request) -> Result<Response<Body>> {
     put_sequence(&mut response, outcome.sequence);
     put_checksums(&mut response, &outcome.checksums);
     Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::services::Services;
+    use lazurite_base::wall_clock::SystemWallClock;
+    use lazurite_blob::{BlobAddress, ContainerSettings};
+    use std::sync::Arc;
+
+    const SOURCE: BlobAddress<'static> = BlobAddress::current("account", "con", "source");
+
+    fn put(blobs: &BlobService, content: &[u8]) {
+        let kind = UploadKind::PutBlob;
+        let mut upload = blobs.begin_upload(kind, Checksums::default()).unwrap();
+        upload.write(content).unwrap();
+        drop(blobs.put_blob(&SOURCE, PutBlob::of(upload)).unwrap());
+    }
+
+    #[test]
+    fn content_that_was_not_compared_with_the_checksums_is_not_copied() {
+        let blobs = Services::in_memory(Arc::new(SystemWallClock::default())).blobs;
+        let settings = ContainerSettings::default();
+        let made = blobs.create_container_with(SOURCE.account, SOURCE.container, settings);
+        drop(made.unwrap());
+        put(&blobs, b"claimed");
+        let source = Source::for_tests(&SOURCE);
+        let mut checksummer = Checksummer::new(true, false);
+        checksummer.update(b"claimed");
+        let claimed = checksummer.finish();
+        let target = BlobAddress {
+            blob: "target",
+            ..SOURCE
+        };
+        let checked = || checked_source(&blobs, &source, &CopyBlob::default(), &claimed);
+        let copy = |source_conditions| {
+            let copy = CopyBlob {
+                source_conditions,
+                ..CopyBlob::default()
+            };
+            blobs.copy_blob_from_url(&SOURCE, &target, copy)
+        };
+        let (conditions, computed) = checked().unwrap();
+        assert_eq!(computed.md5, claimed.md5);
+        assert!(copy(conditions.clone()).is_ok());
+        put(&blobs, b"changed");
+        let refused = copy(conditions).map(|_| ());
+        assert!(
+            matches!(refused, Err(Error::SourceConditionNotMet)),
+            "{refused:?}"
+        );
+        let refused = checked().map(|_| ());
+        assert!(
+            matches!(refused, Err(Error::Md5Mismatch { .. })),
+            "{refused:?}"
+        );
+    }
 }

@@ -138,3 +138,73 @@ fn expiry(context: &Context) -> Result<Expiry> {
         _ => Err(Failure::header(name, option)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::services::Services;
+    use lazurite_base::wall_clock::SystemWallClock;
+    use lazurite_blob::{
+        BlobAddress, Checksums, Conditions, ContainerSettings, PutBlob, UploadKind,
+    };
+    use lazurite_protocol::request::context::ServiceKind;
+    use lazurite_protocol::testing::request;
+    use std::sync::Arc;
+
+    const DATE: &str = "Fri, 01 Mar 2024 12:34:56 GMT";
+
+    fn policy(headers: &[(&str, &str)]) -> Result<Option<ImmutabilityPolicy>> {
+        let context = request(ServiceKind::Blob, "PUT", "/c/b", "myaccount", headers);
+        immutability_policy(&context)
+    }
+
+    #[test]
+    fn a_policy_has_a_date_and_is_unlocked_unless_the_mode_says_so() {
+        assert_eq!(policy(&[]).unwrap(), None);
+        let until = date::parse_http(DATE).unwrap();
+        let of = |mode| Some(ImmutabilityPolicy { until, mode });
+        let unlocked = of(ImmutabilityMode::Unlocked);
+        assert_eq!(policy(&[(UNTIL, DATE)]).unwrap(), unlocked);
+        for (text, mode) in [
+            ("Unlocked", ImmutabilityMode::Unlocked),
+            ("LOCKED", ImmutabilityMode::Locked),
+        ] {
+            assert_eq!(policy(&[(UNTIL, DATE), (MODE, text)]).unwrap(), of(mode));
+            assert!(mode_text(mode).eq_ignore_ascii_case(text));
+        }
+        for (headers, code) in [
+            (&[(MODE, "locked")][..], "MissingRequiredHeader"),
+            (&[(UNTIL, "tomorrow")], "InvalidHeaderValue"),
+            (&[(UNTIL, DATE), (MODE, "open")], "InvalidHeaderValue"),
+        ] {
+            assert_eq!(policy(headers).unwrap_err().code, code, "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn a_blob_shows_its_policy_and_its_hold() {
+        let blobs = Services::in_memory(Arc::new(SystemWallClock::default())).blobs;
+        let address = BlobAddress::current("myaccount", "con", "b");
+        let made = blobs.create_container_with("myaccount", "con", ContainerSettings::default());
+        drop(made.unwrap());
+        let upload = blobs.begin_upload(UploadKind::PutBlob, Checksums::default());
+        drop(
+            blobs
+                .put_blob(&address, PutBlob::of(upload.unwrap()))
+                .unwrap(),
+        );
+        let found = blobs.get_blob_properties(&address, &Conditions::default());
+        let mut blob = found.unwrap();
+        assert_eq!(protection_texts(&blob), []);
+        blob.legal_hold = true;
+        let hold = (LEGAL_HOLD, "LegalHold", "true".to_owned());
+        assert_eq!(protection_texts(&blob), [hold.clone()]);
+        blob.immutability = Some(ImmutabilityPolicy {
+            until: date::parse_http(DATE).unwrap(),
+            mode: ImmutabilityMode::Locked,
+        });
+        let until = (UNTIL, "ImmutabilityPolicyUntilDate", DATE.to_owned());
+        let mode = (MODE, "ImmutabilityPolicyMode", "locked".to_owned());
+        assert_eq!(protection_texts(&blob), [until, mode, hold]);
+    }
+}

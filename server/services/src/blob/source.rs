@@ -53,6 +53,22 @@ pub enum Credentials {
     OfTheSource,
 }
 
+#[cfg(test)]
+impl Source {
+    /// A source that the request may read, without conditions.
+    pub fn for_tests(address: &BlobAddress<'_>) -> Source {
+        Source {
+            account: address.account.to_owned(),
+            container: address.container.to_owned(),
+            blob: address.blob.to_owned(),
+            state: address.state,
+            user: None,
+            url: String::new(),
+            conditions: Conditions::default(),
+        }
+    }
+}
+
 impl Source {
     pub fn address(&self) -> BlobAddress<'_> {
         BlobAddress {

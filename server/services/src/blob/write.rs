@@ -199,3 +199,29 @@ pub fn overwrite_refused() -> Failure {
     let message = "This request is not authorized to perform blob overwrites.";
     Failure::new(403, "UnauthorizedBlobOverwrite", message)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lazurite_protocol::request::context::ServiceKind;
+    use lazurite_protocol::testing::request;
+
+    #[test]
+    fn a_deletion_is_permanent_only_if_it_says_so() {
+        let permanent = |query: &str| {
+            let target = format!("/c/b?{query}");
+            let context = request(ServiceKind::Blob, "DELETE", &target, "myaccount", &[]);
+            is_permanent(&context).map_err(|failure| failure.code)
+        };
+        for (query, is_expected) in [
+            ("", false),
+            ("deletetype=", false),
+            ("deletetype=permanent", true),
+            ("deletetype=Permanent", true),
+        ] {
+            assert_eq!(permanent(query), Ok(is_expected), "{query}");
+        }
+        let refused = permanent("deletetype=soft").unwrap_err();
+        assert_eq!(refused, "InvalidQueryParameterValue");
+    }
+}

@@ -366,3 +366,20 @@ async fn connection<S: Server>(
         tracing::debug!(service = service.title(), %peer, %error, "a connection ended early");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_idle_once_all_its_requests_are_answered() {
+        let activity = Activity::default();
+        assert!(activity.is_idle());
+        activity.begin();
+        activity.begin();
+        activity.end();
+        assert!(!activity.is_idle(), "another request is under way");
+        activity.end();
+        assert!(activity.is_idle());
+    }
+}

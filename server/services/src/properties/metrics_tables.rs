@@ -79,3 +79,39 @@ pub fn make_tables(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_table_that_may_be_made_is_named() {
+        let names: BTreeSet<_> = names().into_iter().collect();
+        assert_eq!(names.len(), 1 + 3 * 2 * 2);
+        assert!(names.contains(CAPACITY_TABLE));
+        for (service, grain, secondary, name) in [
+            (
+                ServiceKind::Blob,
+                Grain::Hour,
+                false,
+                "$MetricsHourPrimaryTransactionsBlob",
+            ),
+            (
+                ServiceKind::Queue,
+                Grain::Hour,
+                true,
+                "$MetricsHourSecondaryTransactionsQueue",
+            ),
+            (
+                ServiceKind::Table,
+                Grain::Minute,
+                false,
+                "$MetricsMinutePrimaryTransactionsTable",
+            ),
+        ] {
+            assert_eq!(table_of(service, grain, secondary), name);
+            assert!(names.contains(name), "{name}");
+        }
+    }
+}

@@ -477,3 +477,25 @@ fn check_timeout(query: &Query) -> Result<()> {
         Err(Failure::parameter("timeout", text, reason))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeout_is_any_number_of_seconds() {
+        let check = |query: &str| check_timeout(&Query::parse(query).unwrap());
+        for query in [
+            "",
+            "timeout=0",
+            "timeout=30",
+            "timeout=99999999999999999999999",
+        ] {
+            assert!(check(query).is_ok(), "{query}");
+        }
+        for query in ["timeout=-1", "timeout=1.5", "timeout=soon", "timeout=%2B3"] {
+            let refused = check(query).unwrap_err();
+            assert_eq!(refused.code, "InvalidQueryParameterValue", "{query}");
+        }
+    }
+}

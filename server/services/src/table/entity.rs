@@ -429,3 +429,50 @@ pub fn frame<'a>(request: &'a Request, select: Option<&'a [String]>) -> Frame<'a
         select,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::properties::PropertiesStore;
+    use crate::services::Services;
+    use crate::table::State;
+    use lazurite_base::wall_clock::SystemWallClock;
+    use lazurite_protocol::auth::Caller;
+    use lazurite_protocol::odata::Level;
+    use lazurite_protocol::request::context::ServiceKind;
+    use lazurite_protocol::testing;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_path_below_a_table_is_refused_for_its_table_its_keys_or_the_operation() {
+        let services = Arc::new(Services::in_memory(Arc::new(SystemWallClock::default())));
+        drop(services.tables.create_table("myaccount", "Table").unwrap());
+        let properties = PropertiesStore::read(services.clone(), &[]).unwrap();
+        let state = Arc::new(State {
+            services,
+            properties: Arc::new(properties),
+            loose: false,
+            advisor: Arc::default(),
+        });
+        for (table, has_predicate, status, code) in [
+            ("Other", true, 404, "TableNotFound"),
+            ("Table", true, 400, "InvalidInput"),
+            ("Table", false, 501, "NotImplemented"),
+        ] {
+            let context = testing::request(ServiceKind::Table, "GET", "/", "myaccount", &[]);
+            let refused = unknown_path(&Request {
+                state: state.clone(),
+                context: Box::new(context),
+                caller: Caller::Owner,
+                table: table.to_owned(),
+                keys: EntityKeys::default(),
+                write: None,
+                has_predicate,
+                level: Level::Minimal,
+                range: None,
+            });
+            let found = (refused.status.as_u16(), &*refused.code);
+            assert_eq!(found, (status, code), "{table}, {has_predicate}");
+        }
+    }
+}
