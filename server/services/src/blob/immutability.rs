@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(protection_texts(&blob), []);
         blob.legal_hold = true;
         let hold = (LEGAL_HOLD, "LegalHold", "true".to_owned());
-        assert_eq!(protection_texts(&blob), [hold.clone()]);
+        assert_eq!(protection_texts(&blob), std::slice::from_ref(&hold));
         blob.immutability = Some(ImmutabilityPolicy {
             until: date::parse_http(DATE).unwrap(),
             mode: ImmutabilityMode::Locked,
