@@ -16,6 +16,8 @@ mod dump;
 mod gc;
 mod reader;
 mod segments;
+#[cfg(test)]
+mod segments_tests;
 mod writer;
 
 pub(crate) use dump::dump;
