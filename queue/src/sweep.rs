@@ -394,9 +394,10 @@ mod tests {
         assert_eq!((sweep(), loaded()), (0, QUEUES_LOADED_PER_SWEEP));
         assert_eq!((sweep(), loaded()), (QUEUES_LOADED_PER_SWEEP, rest));
         assert_eq!((sweep(), loaded()), (rest, 0));
-        // The next round begins at the first queue.
+        // The round under way has passed the first queue; the next one begins there.
         add(&service, "another");
         clock.advance(Duration::from_secs(2));
+        assert_eq!((sweep(), loaded()), (0, 0));
         assert_eq!((sweep(), loaded()), (0, 1));
         assert_eq!(sweep(), 1);
     }
