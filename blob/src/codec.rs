@@ -242,18 +242,18 @@ fn read_content(input: &mut Reader<'_>) -> Option<Content> {
 }
 
 /// Decodes the record of a blob. `home` is the id of the container that it is filed under.
-pub(crate) fn decode_blob(value: &[u8], home: u128) -> Result<Blob> {
+pub(crate) fn decode_blob(value: &[u8], home: u128) -> Result<Box<Blob>> {
     decode(value, "blob", 2..=2, |_, input| {
         let content = read_content(input)?;
         let (etag, last_modified) = (ETag(input.u64()?), input.time()?);
-        let mut blob = Blob {
+        let mut blob = Box::new(Blob {
             created_at: input.time()?,
             length: input.varint()?,
             headers: input.headers()?,
             metadata: input.metadata()?,
             layers: input.layers(home)?,
             ..Blob::empty(content, etag, last_modified)
-        };
+        });
         input.extras(|number, input| blob_extra(&mut blob, number, input))?;
         Some(blob)
     })

@@ -309,7 +309,7 @@ proptest! {
     #[test]
     fn blobs_come_back(blob in blob()) {
         let decoded = decode_blob(&encode_blob(&blob, HOME), HOME).unwrap();
-        prop_assert_eq!(decoded, blob);
+        prop_assert_eq!(*decoded, blob);
     }
 
     #[test]

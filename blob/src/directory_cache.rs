@@ -19,7 +19,7 @@ pub(crate) struct Directory {
     /// The key of its row.
     pub(crate) key: Vec<u8>,
     pub(crate) id: u128,
-    pub(crate) blob: Blob,
+    pub(crate) blob: Box<Blob>,
     /// The directory that it is in; `None` for the root.
     pub(crate) above: Option<Arc<Directory>>,
 }

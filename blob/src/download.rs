@@ -26,7 +26,7 @@ pub struct ByteRange {
 #[derive(Debug)]
 pub struct Download {
     /// The blob; its `length` is that of the whole content, not of the range.
-    pub blob: Blob,
+    pub blob: Box<Blob>,
     /// The bytes that `body` reads, end exclusive, if the request has a range; `None` for the whole
     /// blob.
     pub range: Option<Range<u64>>,
@@ -76,7 +76,7 @@ impl Download {
     pub(crate) fn open(
         keyspaces: &Keyspaces,
         snapshot: Snapshot,
-        blob: Blob,
+        blob: Box<Blob>,
         range: Option<ByteRange>,
         key: Option<CustomerKey>,
     ) -> Result<Download> {

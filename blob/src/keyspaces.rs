@@ -76,7 +76,7 @@ impl Keyspaces {
         source: &impl Source,
         home: u128,
         key: &[u8],
-    ) -> Result<Option<Blob>> {
+    ) -> Result<Option<Box<Blob>>> {
         let value = source.get(&self.blobs, key)?;
         value
             .map(|value| codec::decode_blob(&value, home))
@@ -89,7 +89,7 @@ impl Keyspaces {
         source: &impl Source,
         home: u128,
         key: &[u8],
-    ) -> Result<Option<Blob>> {
+    ) -> Result<Option<Box<Blob>>> {
         let value = source.get(&self.history, key)?;
         value
             .map(|value| codec::decode_blob(&value, home))

@@ -646,7 +646,7 @@ pub(crate) struct Staging {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockList {
     /// The committed blob; `None` while there are only uncommitted blocks.
-    pub blob: Option<Blob>,
+    pub blob: Option<Box<Blob>>,
     /// The blocks in the order of the content. Empty for a blob that was made by Put Blob.
     pub committed: Vec<BlobBlock>,
     /// The uncommitted blocks by id, in byte order.

@@ -448,7 +448,7 @@ impl BlobService {
             Ok(Purged::Uncommitted(File { home, id }))
         } else {
             let blob = codec::decode_blob(value, home)?;
-            Ok(Purged::Blob(Box::new(blob)))
+            Ok(Purged::Blob(blob))
         }
     }
 

@@ -91,7 +91,7 @@ pub struct ListedBlob {
     /// The name of the blob.
     pub name: String,
     /// The blob; `None` if it has only uncommitted blocks. Metadata is empty unless requested.
-    pub blob: Option<Blob>,
+    pub blob: Option<Box<Blob>>,
     /// Whether this is the current blob of its name: no snapshot, older version or deleted blob.
     pub is_current: bool,
     /// Identifies a deleted blob among those of its name; `None` if the entry is no deleted blob.

@@ -336,7 +336,7 @@ impl BlobService {
             }
             match visit(Visited::Path(&name, &blob))? {
                 Next::On => {}
-                Next::Below(directory) => walk.enters_as(&name, *directory),
+                Next::Below(directory) => walk.enters_as(&name, directory),
                 Next::Stop => return Ok(None),
             }
         }
@@ -356,7 +356,7 @@ impl BlobService {
         (snapshot, container): (&Snapshot, &Container),
         request: &ListBlobs,
         shown: Shown<'_>,
-        (base, directory): (String, Blob),
+        (base, directory): (String, Box<Blob>),
         prefix: &str,
     ) -> Result<ListBlobsPage> {
         let tree = self.tree(snapshot, container);
@@ -384,7 +384,7 @@ impl BlobService {
         container: &Container,
         path: &str,
         caller: Option<&Caller>,
-    ) -> Result<(String, Blob)> {
+    ) -> Result<(String, Box<Blob>)> {
         let segments = names::path_segments(path)?;
         let found = self.path(snapshot, None, container, path, caller)?;
         let key = keys::blob(container.id, &found.stored_name);

@@ -58,7 +58,7 @@ pub(super) struct TreeWalk<'a> {
     /// The directories on the path of the walk.
     open: Vec<OpenDirectory<'a>>,
     /// Directories that were passed and not opened, by their path with a slash at the end.
-    waiting: BTreeMap<String, Blob>,
+    waiting: BTreeMap<String, Box<Blob>>,
     /// Directories that the walk came to and passed over, because the caller may not list them, by
     /// their path with a slash at the end. The owner of the walk takes them.
     pub(super) unlisted: Vec<String>,
@@ -100,7 +100,7 @@ impl<'a> TreeWalk<'a> {
 
     /// What is below a directory at this path is walked as this record of the directory says: it
     /// was changed since the walk began.
-    pub(super) fn enters_as(&mut self, path: &str, directory: Blob) {
+    pub(super) fn enters_as(&mut self, path: &str, directory: Box<Blob>) {
         if let Some(waiting) = self.waiting.get_mut(&format!("{path}/")) {
             *waiting = directory;
         }
@@ -133,7 +133,7 @@ impl<'a> TreeWalk<'a> {
         Ok(true)
     }
 
-    fn child(&self, directory: u128, segment: &str) -> Result<Option<Blob>> {
+    fn child(&self, directory: u128, segment: &str) -> Result<Option<Box<Blob>>> {
         let Tree {
             snapshot,
             keyspaces,
@@ -149,7 +149,10 @@ impl<'a> TreeWalk<'a> {
         // The marker of a request may be longer than any segment.
         let ends = name.char_indices().skip(1).take(BLOB_NAME_UNITS_MAX);
         for (end, _) in ends.filter(|(end, _)| name.as_bytes()[*end] < b'/') {
-            if let Some(blob) = self.child(id, &name[..end])?.filter(Blob::is_directory) {
+            if let Some(blob) = self
+                .child(id, &name[..end])?
+                .filter(|blob| blob.is_directory())
+            {
                 self.waiting
                     .insert(format!("{path}{}/", &name[..end]), blob);
             }
@@ -159,7 +162,7 @@ impl<'a> TreeWalk<'a> {
 
     /// The entry as it is shown; `None` if it is not.
     fn shown(&self, mut listed: ListedBlob, path: &str) -> Option<BlobEntry> {
-        let is_directory = listed.blob.as_ref().is_some_and(Blob::is_directory);
+        let is_directory = listed.blob.as_deref().is_some_and(Blob::is_directory);
         let is_deleted = listed
             .blob
             .as_ref()
@@ -228,7 +231,7 @@ impl Entries for TreeWalk<'_> {
                 break;
             }
             self.wait_before(&path, id, name)?;
-            let Some(directory) = self.child(id, name)?.filter(Blob::is_directory) else {
+            let Some(directory) = self.child(id, name)?.filter(|blob| blob.is_directory()) else {
                 break;
             };
             if !self.enter(format!("{path}{name}/"), &directory, "")? {

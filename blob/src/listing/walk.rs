@@ -242,7 +242,7 @@ impl Walk<'_> {
         &mut self,
         kind: Option<History>,
         position: &Position,
-        record: Option<Blob>,
+        record: Option<Box<Blob>>,
     ) -> Result<Option<ListedBlob>> {
         let listed = ListedBlob {
             name: position.0.clone(),
@@ -266,7 +266,7 @@ impl Walk<'_> {
         kind: Option<History>,
         position: &Position,
         mut listed: ListedBlob,
-        mut blob: Blob,
+        mut blob: Box<Blob>,
     ) -> Result<Option<ListedBlob>> {
         let name = &position.0;
         let gone = blob

@@ -53,7 +53,7 @@ impl BlobService {
         group: Option<String>,
         change: Option<&AclChange>,
         conditions: &Conditions,
-    ) -> Result<(Blob, Ticket)> {
+    ) -> Result<(Box<Blob>, Ticket)> {
         let condition = conditions.for_write()?;
         let mut write = self.begin_path_write(address, Purpose::SetAccess)?;
         write.check_hierarchical()?;
@@ -186,7 +186,7 @@ impl RecursiveChange<'_> {
             Ok((blob, ticket)) => {
                 self.ticket = Some(ticket);
                 self.outcome.count(is_directory);
-                let directory = is_directory.then(|| Box::new(blob));
+                let directory = is_directory.then_some(blob);
                 Ok(directory.map_or(Next::On, Next::Below))
             }
             // It was removed or renamed meanwhile.

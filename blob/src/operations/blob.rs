@@ -105,7 +105,7 @@ impl BlobService {
         &self,
         address: &BlobAddress<'_>,
         conditions: &Conditions,
-    ) -> Result<Blob> {
+    ) -> Result<Box<Blob>> {
         let blob = self.find_for_read(address, conditions)?.blob;
         if !blob.is_directory() {
             // A directory has no content to encrypt, whatever key it was made with.
@@ -211,7 +211,7 @@ impl BlobService {
             write.delete_past(place, blob, request.snapshots)?
         } else {
             write.check(condition, &request.conditions, WriteKind::Change)?;
-            request.tier_changed.check(&write.existing()?, write.now)?;
+            request.tier_changed.check(&*write.existing()?, write.now)?;
             let mut steps = 0;
             loop {
                 match write.delete_current(request.snapshots, steps == 0)? {
@@ -278,7 +278,7 @@ impl BlobWrite<'_> {
     fn delete_past(
         &mut self,
         place: RecordSlot,
-        blob: Blob,
+        blob: Box<Blob>,
         snapshots: Option<DeleteSnapshots>,
     ) -> Result<bool> {
         let RecordSlot::Past(kind, moment) = place else {
@@ -327,7 +327,7 @@ impl BlobWrite<'_> {
         }
         let place = RecordSlot::Past(History::Deleted, moment);
         let blob = self.past(place)?.ok_or(Error::BlobNotFound)?;
-        condition.check(WriteKind::Change, Some(Validators::from(&blob)))?;
+        condition.check(WriteKind::Change, Some(Validators::from(&*blob)))?;
         request.conditions.check_tags(&blob.tags)?;
         request.tier_changed.check(&blob, self.now)?;
         let permit = self.permit(Action::Remove, place, Some(&blob))?;

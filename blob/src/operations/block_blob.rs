@@ -137,7 +137,7 @@ impl BlobService {
         request: PutBlob,
         given: Option<Md5>,
         copied_from: Option<String>,
-    ) -> Result<(Blob, Checksums, Ticket)> {
+    ) -> Result<(Box<Blob>, Checksums, Ticket)> {
         let condition = request.conditions.for_write()?;
         let settings = request.settings.checked(BlobType::BlockBlob)?;
         let mut headers = request.headers;

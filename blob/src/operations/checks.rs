@@ -101,12 +101,12 @@ impl BlobWrite<'_> {
         &self,
         state: BlobState,
         condition: WriteCondition<'_>,
-    ) -> Result<(RecordSlot, Blob)> {
+    ) -> Result<(RecordSlot, Box<Blob>)> {
         let found = match self.find(state) {
             Err(Error::BlobNotFound) => None,
             found => Some(found?),
         };
-        let validators = found.as_ref().map(|(_, blob)| Validators::from(blob));
+        let validators = found.as_ref().map(|(_, blob)| Validators::from(&**blob));
         condition.check(WriteKind::Change, validators)?;
         found.ok_or(Error::BlobNotFound)
     }
@@ -124,7 +124,7 @@ impl BlobWrite<'_> {
     /// Returns the existing blob, for a change of its content, properties or metadata. Errors:
     /// `BlobNotFound`; `PendingCopyOperation`, `BlobArchived`, `BlobBeingRehydrated`,
     /// `BlobImmutableDueToPolicy`, `BlobImmutableDueToLegalHold`.
-    pub(crate) fn changeable(&self) -> Result<(Permit, Blob)> {
+    pub(crate) fn changeable(&self) -> Result<(Permit, Box<Blob>)> {
         let blob = self.existing()?;
         let permit = self.permit(Action::Change, RecordSlot::Current, Some(&blob))?;
         Ok((permit, blob))

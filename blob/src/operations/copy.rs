@@ -203,7 +203,7 @@ impl BlobService {
             ..
         } = self.find_content(source, &Conditions::default())?;
         check_not_pending(&blob)?;
-        conditions.check_read(Validators::from(&blob))?;
+        conditions.check_read(Validators::from(&*blob))?;
         conditions.check_tags(&blob.tags)?;
         check_online(&blob, now)?;
         let key = conditions.customer_key;
@@ -275,7 +275,7 @@ impl BlobWrite<'_> {
         request: CopyBlob,
         encryption: Encryption,
         copy_id: Guid,
-    ) -> Result<Blob> {
+    ) -> Result<Box<Blob>> {
         let mut new = NewBlob {
             content: copied_content(source, request.seal),
             settings: request.settings,
@@ -327,8 +327,8 @@ impl BlobWrite<'_> {
         &mut self,
         from: &mut BlobWrite<'_>,
         place: RecordSlot,
-        mut source: Blob,
-    ) -> Result<Blob> {
+        mut source: Box<Blob>,
+    ) -> Result<Box<Blob>> {
         let onto_itself = from.key == self.key && place == RecordSlot::Current;
         if onto_itself {
             // The record is about to be retired: the new one names the same files.

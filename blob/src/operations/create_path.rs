@@ -174,16 +174,14 @@ impl BlobWrite<'_> {
         Ok(Some(again))
     }
 
-    fn made_directory(&self, request: CreatePath, access: Option<Box<AccessControl>>) -> Blob {
+    fn made_directory(&self, request: CreatePath, access: Option<Box<AccessControl>>) -> Box<Blob> {
         let written = self.service.stamp(self.now, self.validators());
         let id = self.current().and_then(Blob::directory);
         let access = access.map_or_else(AccessControl::of_root, |access| *access);
         let id = id.unwrap_or_else(|| self.service.ids.next_id());
-        let mut blob = Blob {
-            metadata: request.metadata,
-            headers: request.headers,
-            ..new_directory(&self.container, id, written, access)
-        };
+        let mut blob = new_directory(&self.container, id, written, access);
+        blob.metadata = request.metadata;
+        blob.headers = request.headers;
         if let Some(current) = self.current() {
             blob.created_at = current.created_at;
             blob.lease = current.lease.after_write(self.now);
@@ -195,12 +193,12 @@ impl BlobWrite<'_> {
         &mut self,
         request: CreatePath,
         access: Option<Box<AccessControl>>,
-    ) -> Result<Blob> {
+    ) -> Result<Box<Blob>> {
         let key = request.conditions.customer_key.as_ref();
         let brought = self.brought(key, &request.conditions)?;
         let _ = self.retire(RetireReason::Overwritten)?;
         let encryption: Encryption = brought.encryption;
-        let blob = self.new_blob(NewBlob {
+        let mut blob = self.new_blob(NewBlob {
             content: Content::Blocks { count: 0 },
             layers: Vec::new(),
             length: 0,
@@ -209,11 +207,9 @@ impl BlobWrite<'_> {
             settings: BlobSettings::default(),
             encryption,
         })?;
-        Ok(Blob {
-            access,
-            encryption_context: request.encryption_context,
-            ..blob
-        })
+        blob.access = access;
+        blob.encryption_context = request.encryption_context;
+        Ok(blob)
     }
 }
 

@@ -136,7 +136,7 @@ impl BlobWrite<'_> {
     /// bounded by the number of directories.
     fn check_below(
         &self,
-        directory: Blob,
+        directory: Box<Blob>,
         check: impl Fn(&Blob, &Blob) -> Result<()>,
     ) -> Result<()> {
         let snapshot = self.service.db.snapshot();

@@ -221,7 +221,7 @@ impl BlobWrite<'_> {
     fn commit_with_lease(
         mut self,
         permit: &Permit,
-        mut blob: Blob,
+        mut blob: Box<Blob>,
         lease: &LeaseSteps,
     ) -> Result<(Written, Ticket)> {
         let written = self.touch(&mut blob);

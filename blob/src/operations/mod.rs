@@ -147,7 +147,7 @@ struct BlobLookup {
     container: Container,
     name: String,
     /// The blob of the requested state, unless it has expired.
-    blob: Option<Blob>,
+    blob: Option<Box<Blob>>,
 }
 
 /// A committed blob that a read may see, and the snapshot it was found in.
@@ -159,7 +159,7 @@ pub(crate) struct BlobRead {
     home: u128,
     /// The name that the blob is filed under.
     name: String,
-    blob: Blob,
+    blob: Box<Blob>,
 }
 
 impl BlobService {
@@ -170,7 +170,7 @@ impl BlobService {
         home: u128,
         name: &str,
         state: BlobState,
-    ) -> Result<Option<Blob>> {
+    ) -> Result<Option<Box<Blob>>> {
         let past = |kind, moment| {
             let key = keys::history(home, kind, name, moment);
             self.keyspaces.past(snapshot, home, &key)
@@ -231,7 +231,7 @@ impl BlobService {
     ) -> Result<BlobRead> {
         let found = self.find(address)?;
         let blob = found.blob.ok_or(Error::BlobNotFound)?;
-        conditions.check_read(Validators::from(&blob))?;
+        conditions.check_read(Validators::from(&*blob))?;
         conditions.check_tags(&blob.tags)?;
         if address.state == BlobState::Current {
             let lease = blob.lease;

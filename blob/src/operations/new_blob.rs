@@ -67,13 +67,13 @@ impl NewBlob {
 impl BlobWrite<'_> {
     /// Returns the record of a blob that is created or replaced now. A replaced blob's time of
     /// creation and active lease are kept.
-    pub(crate) fn new_blob(&self, new: NewBlob) -> Result<Blob> {
+    pub(crate) fn new_blob(&self, new: NewBlob) -> Result<Box<Blob>> {
         let written = self.service.stamp(self.now, self.validators());
         let current = self.current();
         let kept = current.map(|blob| (blob.created_at, blob.lease.after_write(self.now)));
         let (created_at, lease) = kept.unwrap_or((written.last_modified, Default::default()));
         let blank = Blob::empty(new.content, written.etag, written.last_modified);
-        Ok(Blob {
+        Ok(Box::new(Blob {
             created_at,
             lease,
             layers: new.layers,
@@ -91,7 +91,7 @@ impl BlobWrite<'_> {
             },
             version: self.new_version(written)?,
             ..blank
-        })
+        }))
     }
 
     /// The version that a write makes, if the account keeps versions.

@@ -150,7 +150,7 @@ impl BlobWrite<'_> {
 
     /// Drops the files and rows of the replaced record that the new list does not need.
     fn drop_replaced(&mut self, target: File, needed: &BTreeSet<File>, exclusive: &HashSet<File>) {
-        let Some(replaced) = self.current().cloned() else {
+        let Ok(replaced) = self.existing() else {
             return;
         };
         self.trim_later(History::Snapshot, LAST, &replaced);

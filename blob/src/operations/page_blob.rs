@@ -309,7 +309,7 @@ fn check_pages(range: &Range<u64>) -> Result<()> {
 }
 
 impl BlobWrite<'_> {
-    pub(super) fn changeable_pages(&self) -> Result<(Permit, Blob)> {
+    pub(super) fn changeable_pages(&self) -> Result<(Permit, Box<Blob>)> {
         let (permit, blob) = self.changeable()?;
         match &blob.copy {
             Some(copy) if copy.incremental.is_some() => {

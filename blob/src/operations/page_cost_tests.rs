@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const PAGE: u64 = 512;
 
 impl Store {
-    fn record(&self, name: &str) -> Blob {
+    fn record(&self, name: &str) -> Box<Blob> {
         let service = self;
         let container = service.get_container_properties(ACCOUNT, CONTAINER);
         let home = container.unwrap().id;

@@ -50,7 +50,7 @@ pub struct PageRange {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageRanges {
     /// The blob.
-    pub blob: Blob,
+    pub blob: Box<Blob>,
     /// Ranges in ascending order. Adjacent ranges of one kind are joined.
     pub ranges: Vec<PageRange>,
     /// The marker of the next page; `None` on the last.
@@ -89,7 +89,8 @@ impl BlobService {
                 }
                 let key = keys::history(home, History::Snapshot, &name, moment);
                 let previous = self.keyspaces.past(&snapshot, home, &key)?;
-                root_before(&blob, &previous.ok_or(Error::PreviousSnapshotNotFound)?)?
+                let previous = previous.ok_or(Error::PreviousSnapshotNotFound)?;
+                root_before(&blob, &previous)?
             }
         };
         let range = request.range_in(blob.length)?;

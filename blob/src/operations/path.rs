@@ -139,7 +139,7 @@ impl BlobService {
         let found = self.find_parents(source, moves, container.id, parents, &mut path);
         if let Some(caller) = caller.filter(|caller| !caller.has_all_rights) {
             let passes = |blob: &Blob| check_access(blob, Some(caller), Rights::EXECUTE);
-            passes(&self.root(source, container)?)?;
+            passes(&*self.root(source, container)?)?;
             path.directories()
                 .try_for_each(|directory| passes(&directory.blob))?;
         }
@@ -205,7 +205,7 @@ impl BlobService {
     }
 
     /// The record of the root directory, which has a row only once it was changed.
-    pub(crate) fn root(&self, source: &impl Source, container: &Container) -> Result<Blob> {
+    pub(crate) fn root(&self, source: &impl Source, container: &Container) -> Result<Box<Blob>> {
         let key = keys::blob(container.id, &stored_name(directory::ROOT, ""));
         let stored = self.keyspaces.record(source, container.id, &key)?;
         Ok(stored.unwrap_or_else(|| root_of(container)))
@@ -298,7 +298,7 @@ pub(crate) fn check_access(blob: &Blob, caller: Option<&Caller>, wanted: Rights)
 }
 
 /// The root directory of a container, until it is changed.
-pub(crate) fn root_of(container: &Container) -> Blob {
+pub(crate) fn root_of(container: &Container) -> Box<Blob> {
     let access = AccessControl::of_root();
     new_directory(container, directory::ROOT, container.written(), access)
 }
@@ -309,12 +309,12 @@ pub(crate) fn new_directory(
     id: u128,
     written: Written,
     access: AccessControl,
-) -> Blob {
+) -> Box<Blob> {
     let scope = container.default_encryption_scope.clone();
     let content = Content::Directory { id };
-    Blob {
+    Box::new(Blob {
         encryption: scope.map_or(Encryption::None, Encryption::Scope),
         access: Some(Box::new(access)),
         ..Blob::empty(content, written.etag, written.last_modified)
-    }
+    })
 }

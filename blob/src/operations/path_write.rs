@@ -67,7 +67,7 @@ impl BlobWrite<'_> {
     fn check_rights(&self, purpose: Purpose, caller: &Caller) -> Result<()> {
         let in_parent = || {
             let changes = Rights::WRITE.and(Rights::EXECUTE);
-            check_access(&self.parent()?, Some(caller), changes)
+            check_access(&*self.parent()?, Some(caller), changes)
         };
         match (purpose, self.current()) {
             (Purpose::Read, Some(blob)) => check_access(blob, Some(caller), Rights::READ),
@@ -96,7 +96,7 @@ impl BlobWrite<'_> {
     }
 
     /// The last directory on the path that exists: the parent, unless it is missing.
-    fn parent(&self) -> Result<Blob> {
+    fn parent(&self) -> Result<Box<Blob>> {
         match &self.path.parent {
             Some(directory) => Ok(directory.blob.clone()),
             None => self.service.root(&self.service.db, &self.container),
@@ -127,8 +127,8 @@ impl BlobWrite<'_> {
     }
 
     /// The rows of the directories that the write makes on its way, with their keys.
-    fn new_directories(&self) -> Result<Vec<(Vec<u8>, Blob)>> {
-        let mut made: Vec<(Vec<u8>, Blob)> = Vec::new();
+    fn new_directories(&self) -> Result<Vec<(Vec<u8>, Box<Blob>)>> {
+        let mut made: Vec<(Vec<u8>, Box<Blob>)> = Vec::new();
         if !self.path.lacks_parent() {
             return Ok(made);
         }

@@ -178,7 +178,7 @@ impl BlobService {
         let copy = to.current().and_then(|blob| blob.copy.as_ref());
         let is_pending = copy.is_some_and(|copy| copy.status == CopyStatus::Pending);
         // Does not wait for the disk: the next start repeats work that a power cut undoes.
-        match to.current().cloned().filter(|_| is_pending) {
+        match to.existing().ok().filter(|_| is_pending) {
             Some(blob) => {
                 drop(to.end_copy(blob, CopyStatus::Failed, Some(description.to_string()))?)
             }
@@ -209,7 +209,7 @@ impl BlobService {
 
 impl BlobWrite<'_> {
     /// The destination of a pending copy of that id.
-    fn pending(&self, copy_id: Guid) -> Result<Blob> {
+    fn pending(&self, copy_id: Guid) -> Result<Box<Blob>> {
         let blob = self.existing()?;
         match &blob.copy {
             Some(copy) if copy.status == CopyStatus::Pending && copy.id != copy_id => {
@@ -222,7 +222,7 @@ impl BlobWrite<'_> {
 
     fn end_copy(
         mut self,
-        mut blob: Blob,
+        mut blob: Box<Blob>,
         status: CopyStatus,
         description: Option<String>,
     ) -> Result<(Written, Ticket)> {

@@ -85,7 +85,7 @@ impl BlobService {
         })?;
         to.check_hierarchical()?;
         from.check_hierarchical()?;
-        let mut blob = from.current().cloned().ok_or(Error::SourcePathNotFound)?;
+        let mut blob = from.existing().map_err(|_| Error::SourcePathNotFound)?;
         from.check_renamed(&to)?;
         to.check(condition, &request.conditions, WriteKind::Create)?;
         if let (RenameMode::Posix, true, true) =

@@ -42,7 +42,7 @@ impl BlobService {
             Action::Set
         };
         let permit = write.permit_current(action)?;
-        check_online(&write.existing()?, now)?;
+        check_online(&*write.existing()?, now)?;
         let brought = write.brought(conditions.customer_key.as_ref(), conditions)?;
         brought.check(&write.existing()?.encryption)?;
         write.share_layers(|_| true);
@@ -66,14 +66,14 @@ impl BlobService {
 
 impl BlobWrite<'_> {
     /// The record of a snapshot. Metadata that is not empty replaces the blob's.
-    fn snapshot_of(&self, blob: &Blob, moment: SnapshotTime, metadata: Metadata) -> Blob {
-        let mut snapshot = Blob {
+    fn snapshot_of(&self, blob: &Blob, moment: SnapshotTime, metadata: Metadata) -> Box<Blob> {
+        let mut snapshot = Box::new(Blob {
             snapshot: Some(moment),
             staging: None,
             lease: Lease::default(),
             expires_at: None,
             ..blob.clone()
-        };
+        });
         if !metadata.is_empty() {
             let written = self.service.stamp(self.now, Some(Validators::from(blob)));
             snapshot.etag = written.etag;

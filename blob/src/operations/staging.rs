@@ -79,16 +79,13 @@ impl BlobWrite<'_> {
         }
         let key = self.key.clone();
         self.set_timer(self.now + STAGING_LIFETIME, Timer::Staging, &key);
-        match self.current().cloned() {
-            Some(mut blob) => {
-                blob.staging = Some(file.id);
-                let permit = self.permit_current(Action::Refile)?;
-                self.put(&permit, &blob);
-                self.set_current(blob);
-            }
-            None => {
-                self.put_uncommitted_marker(file);
-            }
+        if let Ok(mut blob) = self.existing() {
+            blob.staging = Some(file.id);
+            let permit = self.permit_current(Action::Refile)?;
+            self.put(&permit, &blob);
+            self.set_current(blob);
+        } else {
+            self.put_uncommitted_marker(file);
         }
         Ok(())
     }

@@ -292,7 +292,7 @@ impl<'a> Search<'a> {
         };
         let query = &self.request.query;
         let found = |blob: &Blob| !blob.is_expired(self.now) && query.holds(&blob.tags);
-        Ok(blob.filter(found).map(|blob| TaggedBlob {
+        Ok(blob.filter(|blob| found(blob)).map(|blob| TaggedBlob {
             container: container.to_string(),
             name: row.blob.clone(),
             version: blob.version,

@@ -186,7 +186,7 @@ impl Store {
         Ok(drain(self.open(name, None)?.body, 1000))
     }
 
-    pub(super) fn properties(&self, name: &str) -> Result<Blob> {
+    pub(super) fn properties(&self, name: &str) -> Result<Box<Blob>> {
         self.at(at(0))
             .get_blob_properties(&address(name), &Conditions::default())
     }

@@ -28,7 +28,7 @@ struct Namers<'s> {
     service: &'s BlobService,
     snapshot: Snapshot,
     /// The records of each name, with their places. The key has the id of the container.
-    names: HashMap<(u128, String), Vec<(RecordSlot, Blob)>>,
+    names: HashMap<(u128, String), Vec<(RecordSlot, Box<Blob>)>>,
     records: usize,
     /// The blocks that are named by the lists read so far.
     listed: HashSet<(File, u128)>,
@@ -142,7 +142,7 @@ impl Namers<'_> {
             self.read(home, &name)?;
         }
         let names_it = |blob: &&Blob| blob.layers.iter().any(|layer| layer.file == file);
-        let records = self.names.values().flatten().map(|(_, blob)| blob);
+        let records = self.names.values().flatten().map(|(_, blob)| &**blob);
         let records: Vec<&Blob> = records.filter(names_it).collect();
         if records.len() as u64 != count {
             return Ok(false);

@@ -84,7 +84,7 @@ impl BlobService {
         &self,
         address: &BlobAddress<'_>,
         deletion_id: SnapshotTime,
-    ) -> Result<(Blob, Ticket)> {
+    ) -> Result<(Box<Blob>, Ticket)> {
         let mut write = self.begin_path_write(address, Purpose::Restore)?;
         write.check_hierarchical()?;
         let blob = write.put_deleted_back(deletion_id)?;
@@ -220,7 +220,7 @@ impl BlobWrite<'_> {
     }
 
     /// Restores the deleted record of this moment as the current one.
-    fn put_deleted_back(&mut self, moment: SnapshotTime) -> Result<Blob> {
+    fn put_deleted_back(&mut self, moment: SnapshotTime) -> Result<Box<Blob>> {
         let place = RecordSlot::Past(History::Deleted, moment);
         let deleted = self.past(place)?;
         let deleted = deleted.filter(|blob| {
@@ -237,7 +237,7 @@ impl BlobWrite<'_> {
         Ok(blob)
     }
 
-    fn put_back(&mut self, mut blob: Blob) -> Result<()> {
+    fn put_back(&mut self, mut blob: Box<Blob>) -> Result<()> {
         blob.staging = self.staging();
         self.set_expiry_timer(&blob);
         let permit = self.permit_current(Action::Add)?;

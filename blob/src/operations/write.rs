@@ -45,7 +45,7 @@ pub(crate) struct BlobWrite<'a> {
     pub(crate) now: SystemTime,
     /// The current blob; `None` if there is none, or if it has expired. The transaction removes an
     /// expired one.
-    current: Option<Blob>,
+    current: Option<Box<Blob>>,
     /// The snapshots that the transaction removes with an expired blob.
     pub(crate) expired_snapshots: Vec<SnapshotTime>,
     /// The last moment that this write assigned.
@@ -243,7 +243,7 @@ impl BlobService {
             Some(_) => None,
             None => self.keyspaces.uncommitted(&self.db, home, &name)?,
         };
-        let merge = self.merge_of(current.as_ref(), home, &key)?;
+        let merge = self.merge_of(current.as_deref(), home, &key)?;
         let mut write = BlobWrite {
             service: self,
             policy,
@@ -337,11 +337,11 @@ impl<'a> BlobWrite<'a> {
 
     /// The current blob; `None` if there is none, or it has expired.
     pub(crate) fn current(&self) -> Option<&Blob> {
-        self.current.as_ref()
+        self.current.as_deref()
     }
 
     /// Takes a record that has no row yet as the current one.
-    pub(crate) fn set_current(&mut self, blob: Blob) {
+    pub(crate) fn set_current(&mut self, blob: Box<Blob>) {
         self.current = Some(blob);
     }
 
@@ -351,8 +351,8 @@ impl<'a> BlobWrite<'a> {
     }
 
     /// Like [`BlobWrite::current`]. Error: `BlobNotFound`.
-    pub(crate) fn existing(&self) -> Result<Blob> {
-        self.current().cloned().ok_or(Error::BlobNotFound)
+    pub(crate) fn existing(&self) -> Result<Box<Blob>> {
+        self.current.clone().ok_or(Error::BlobNotFound)
     }
 
     pub(crate) fn validators(&self) -> Option<Validators> {
@@ -360,12 +360,12 @@ impl<'a> BlobWrite<'a> {
     }
 
     /// The record of a state of the blob, and its place. Error: `BlobNotFound`.
-    pub(crate) fn find(&self, state: BlobState) -> Result<(RecordSlot, Blob)> {
+    pub(crate) fn find(&self, state: BlobState) -> Result<(RecordSlot, Box<Blob>)> {
         let place = match state {
             BlobState::Current => return Ok((RecordSlot::Current, self.existing()?)),
             BlobState::Version(moment) => match self.current() {
                 Some(blob) if blob.version == Some(moment) => {
-                    return Ok((RecordSlot::Current, blob.clone()));
+                    return Ok((RecordSlot::Current, Box::new(blob.clone())));
                 }
                 _ => RecordSlot::Past(History::Version, moment),
             },
@@ -376,9 +376,9 @@ impl<'a> BlobWrite<'a> {
     }
 
     /// The record at a place, deleted ones included.
-    pub(crate) fn past(&self, place: RecordSlot) -> Result<Option<Blob>> {
+    pub(crate) fn past(&self, place: RecordSlot) -> Result<Option<Box<Blob>>> {
         let RecordSlot::Past(kind, moment) = place else {
-            return Ok(self.current().cloned());
+            return Ok(self.current.clone());
         };
         if kind == History::Snapshot && self.expired_snapshots.contains(&moment) {
             return Ok(None);
@@ -696,7 +696,7 @@ impl<'a> BlobWrite<'a> {
         &mut self,
         moment: SnapshotTime,
         previous: PreviousState,
-        mut blob: Blob,
+        mut blob: Box<Blob>,
     ) -> Result<()> {
         let days = self.policy.delete_retention_days.unwrap_or(1);
         let until = self.now + Duration::from_secs(u64::from(days) * 24 * 60 * 60);
@@ -782,7 +782,7 @@ impl<'a> BlobWrite<'a> {
     pub(crate) fn commit_changed(
         mut self,
         permit: &Permit,
-        mut blob: Blob,
+        mut blob: Box<Blob>,
     ) -> Result<(Written, Ticket)> {
         let written = self.touch(&mut blob);
         self.put(permit, &blob);

@@ -378,7 +378,7 @@ async fn carry_out<I: Items>(job: Arc<Job>, work: Work<I>, is_closing: Arc<Atomi
     let ending = match steps(&job, work, &is_closing).await {
         Ok(true) => Ending::Whole,
         Ok(false) => Ending::Canceled,
-        Err(failure) => Ending::Failed(failure.message.into_owned()),
+        Err(failure) => Ending::Failed(failure.message.to_string()),
     };
     let _ = job.ending.set(ending);
     job.ended.notify_waiters();

@@ -88,7 +88,11 @@ async fn failures_are_counted_and_a_failure_of_a_step_ends_the_job() {
 
 #[test]
 fn a_plan_of_too_many_items_or_of_none_is_refused() {
-    let code = |range| Marks::of(Numbers(range)).err().map(|failure| failure.code);
+    let code = |range| {
+        Marks::of(Numbers(range))
+            .err()
+            .map(|failure| failure.code.clone())
+    };
     assert_eq!(code(0..0).as_deref(), Some("NothingSelected"));
     assert_eq!(code(0..u32::MAX).as_deref(), Some("TooManyItems"));
     assert!(code(0..10).is_none());

@@ -410,7 +410,7 @@ impl Items for Paths {
         self.is_over = page.next_marker.is_none();
         self.marker = page.next_marker;
         items.extend(page.entries.into_iter().filter_map(|entry| match entry {
-            BlobEntry::Blob(listed) => Some(Paths::item(listed.name, &listed.blob?)),
+            BlobEntry::Blob(listed) => Some(Paths::item(listed.name, &*listed.blob?)),
             BlobEntry::Prefix(_) | BlobEntry::Directory(_) => None,
         }));
         Ok(Some(items))

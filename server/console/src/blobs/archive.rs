@@ -57,7 +57,7 @@ fn write(
 }
 
 fn of_failure(failure: Failure) -> io::Error {
-    io::Error::other(failure.message.into_owned())
+    io::Error::other(failure.message.to_string())
 }
 
 /// Adds one blob. One that was deleted meanwhile is left out.

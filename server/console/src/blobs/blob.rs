@@ -73,7 +73,7 @@ pub fn page(console: &Console, place: &Place, visit: &Visit) -> Result<Html> {
         }
         found => Some(found?),
     };
-    if let Some(directory) = blob.as_ref().filter(|blob| blob.is_directory())
+    if let Some(directory) = blob.as_deref().filter(|blob| blob.is_directory())
         && state == BlobState::Current
     {
         let directory = (&*name, directory);

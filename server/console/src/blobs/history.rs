@@ -93,7 +93,7 @@ pub fn section(
 ) -> Markup {
     let others: Vec<&Blob> = kept
         .iter()
-        .filter_map(|listed| listed.blob.as_ref())
+        .filter_map(|listed| listed.blob.as_deref())
         .collect();
     let is_deleted = others.iter().any(|blob| blob.deleted.is_some());
     let has_current = others.iter().any(|blob| blob.is_current);

@@ -247,7 +247,7 @@ fn entry_row(place: &Place, view: &View, entry: &BlobEntry) -> Markup {
     html! {
         @match entry {
             BlobEntry::Prefix(name) => (directory_row(place, view, name, None)),
-            BlobEntry::Directory(listed) => (directory_row(place, view, &listed.name, listed.blob.as_ref())),
+            BlobEntry::Directory(listed) => (directory_row(place, view, &listed.name, listed.blob.as_deref())),
             BlobEntry::Blob(listed) => @match listed.blob.as_ref().filter(|blob| blob.is_directory() && listed.is_current) {
                 Some(blob) => (directory_row(place, view, &format!("{}/", listed.name), Some(blob))),
                 None => (blob_row(place, view, listed)),

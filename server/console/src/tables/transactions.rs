@@ -74,16 +74,14 @@ pub fn execute(console: &Console, place: &TablePlace, operations: &[Operation]) 
 }
 
 /// Adds the number and the key of the row to the failure of an operation.
-fn of_row(done: usize, index: usize, row_key: &str, failure: Failure) -> Failure {
+fn of_row(done: usize, index: usize, row_key: &str, mut failure: Failure) -> Failure {
     let row = done + index + 1;
     let message = format!(
         "Row {row} (RowKey {row_key}): {} The {done} rows before this partition's were changed.",
         failure.message
     );
-    Failure {
-        message: message.into(),
-        ..failure
-    }
+    failure.message = message.into();
+    failure
 }
 
 /// Executes operations of a page, and keeps the rows as they were before, even if a later
@@ -121,14 +119,11 @@ pub fn edit(
         place: place.clone(),
         changes: changes.collect(),
     });
-    executed.outcome.map_err(|failure| {
+    executed.outcome.map_err(|mut failure| {
         let edit = id.to_string();
         let undo = place.path(&["undo"], &[("edit", &edit)]);
-        let message = format!("{} {undo} takes them back.", failure.message);
-        Failure {
-            message: message.into(),
-            ..failure
-        }
+        failure.message = format!("{} {undo} takes them back.", failure.message).into();
+        failure
     })
 }
 

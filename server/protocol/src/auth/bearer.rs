@@ -368,7 +368,11 @@ pub mod tests {
                     "Lifetime validation failed. The token is expired.".to_owned()
                 )]
             );
-            (failure.status.as_u16(), failure.code, failure.headers.len())
+            (
+                failure.status.as_u16(),
+                failure.code.clone(),
+                failure.headers.len(),
+            )
         };
         let challenged = (401, "InvalidAuthenticationInfo".into(), 1);
         let plain = (403, "AuthenticationFailed".into(), 0);

@@ -196,7 +196,7 @@ mod tests {
         let context = crate::testing::request(service, "GET", "/c/b", "myaccount", &[]);
         match authorize(caller, &context, needs) {
             Ok(()) => String::new(),
-            Err(failure) => failure.code.into_owned(),
+            Err(failure) => failure.code.to_string(),
         }
     }
 

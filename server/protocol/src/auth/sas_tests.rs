@@ -203,6 +203,7 @@ fn check(
 
 fn detail(failure: Failure) -> String {
     failure
+        .into_content()
         .details
         .into_iter()
         .find(|(name, _)| *name == "AuthenticationErrorDetail")
@@ -567,7 +568,7 @@ fn a_sas_for_https_is_refused_over_http() {
                 context.secure = secure;
             },
         );
-        sas.map_or_else(|failure| failure.code.into_owned(), |_| String::new())
+        sas.map_or_else(|failure| failure.code.to_string(), |_| String::new())
     };
     for protocol in ["https,http", "http,https"] {
         assert_eq!(

@@ -103,10 +103,9 @@ pub fn verify(request: &SignedRequest<'_>, authorization: &str, keys: &[Vec<u8>]
     ));
     // The advice does not ask for the client's string to sign: few clients log it.
     let advice = "The key is not one of the account, or the client signed another string. `lazurite doctor \"CONNECTION STRING\"` checks the key.";
-    Err(Failure {
-        client_signed,
-        ..refusal.with("ExtendedErrorDetail", advice)
-    })
+    let mut refusal = refusal.with("ExtendedErrorDetail", advice);
+    refusal.client_signed = client_signed;
+    Err(refusal)
 }
 
 fn parse(authorization: &str) -> Result<(Scheme, &str, &str)> {

@@ -322,7 +322,7 @@ fn malformed_foreign_and_stale_credentials_have_different_errors() {
         .unwrap_err();
         (
             failure.status.as_u16(),
-            failure.code.into_owned(),
+            failure.code.to_string(),
             failure
                 .details
                 .first()

@@ -113,7 +113,8 @@ mod tests {
             ("\ncomp:metadata", "", "parameters"),
         ] {
             let text = SIGNED.replace(from, to);
-            let signed = refused(key, &text, key).client_signed.unwrap();
+            let refused = refused(key, &text, key).into_content();
+            let signed = refused.client_signed.unwrap();
             assert_eq!(signed.text, text);
             assert!(signed.mistake.contains(words), "{}", signed.mistake);
         }
@@ -124,8 +125,8 @@ mod tests {
     #[test]
     fn key_of_the_emulator_is_recognised() {
         let known = accounts().keys("devstoreaccount1");
-        let signed = refused(&known[0], SIGNED, b"0123456789abcdef").client_signed;
-        let signed = signed.unwrap();
+        let refused = refused(&known[0], SIGNED, b"0123456789abcdef").into_content();
+        let signed = refused.client_signed.unwrap();
         assert!(signed.text == SIGNED && signed.mistake.contains("emulator"));
     }
 }

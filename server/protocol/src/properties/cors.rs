@@ -409,7 +409,7 @@ mod tests {
             "devstoreaccount1",
             headers,
         );
-        let answer = preflight(rules, &context).map_err(|failure| failure.code.into_owned())?;
+        let answer = preflight(rules, &context).map_err(|failure| failure.code.to_string())?;
         let pairs = answer.headers().iter();
         Ok(pairs
             .map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()))
@@ -617,7 +617,7 @@ mod tests {
 
     #[test]
     fn rules_beyond_the_limits_are_refused() {
-        let code = |rules: &str| read_all(rules).unwrap_err().code.into_owned();
+        let code = |rules: &str| read_all(rules).unwrap_err().code.to_string();
         let fine = one("*", "GET", "", "", "0");
         assert_eq!(read_all(&fine.repeat(5)).unwrap().len(), 5);
         assert_eq!(code(&fine.repeat(6)), "InvalidXmlDocument");

@@ -289,7 +289,7 @@ mod tests {
     }
 
     fn code(service: ServiceKind, parts: &str) -> String {
-        change(service, parts).unwrap_err().code.into_owned()
+        change(service, parts).unwrap_err().code.to_string()
     }
 
     const OFF: &str = "<RetentionPolicy><Enabled>false</Enabled></RetentionPolicy>";

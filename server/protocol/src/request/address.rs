@@ -276,7 +276,8 @@ mod tests {
         assert!(resolve("/c").is_none());
         assert_eq!(resolve("/acct/acct").unwrap().resource, "acct");
         let near = "127.0.0.1".parse().unwrap();
-        let message = no_account(&accounts, "acct.blob.localhost", "/c", near).message;
+        let refused = no_account(&accounts, "acct.blob.localhost", "/c", near);
+        let message = &refused.message;
         assert!(message.contains("--disableProductStyleUrl"), "{message}");
     }
 

@@ -107,7 +107,7 @@ mod tests {
             let service = ServiceKind::Blob;
             let context = crate::testing::request(service, "PUT", "/c/b", "myaccount", headers);
             let checked = check(b"123456789", |name| context.header(name));
-            checked.map_or_else(|failure| failure.code.into_owned(), |()| String::new())
+            checked.map_or_else(|failure| failure.code.to_string(), |()| String::new())
         };
         let (of_md5, of_crc64) = (("content-md5", md5), ("x-ms-content-crc64", crc64));
         for good in [&[][..], &[of_md5], &[of_crc64], &[of_md5, of_crc64]] {

@@ -540,7 +540,7 @@ mod tests {
         let unsupported = [("x-ms-a", "Feature A"), ("b", "Feature B")];
         let refused = |target: &str, headers: &[(&str, &str)], loose| {
             let refused = blob(target, headers).refuse_unsupported(&unsupported, loose);
-            refused.err().map(|failure| failure.message.into_owned())
+            refused.err().map(|failure| failure.message.to_string())
         };
         let header = [("x-ms-a", "1")];
         assert!(
@@ -564,7 +564,7 @@ mod tests {
             for one in hosts {
                 request = request.header(HOST, *one);
             }
-            host(&request.body(()).unwrap().into_parts().0).map_err(|failure| failure.code)
+            host(&request.body(()).unwrap().into_parts().0).map_err(|failure| failure.code.clone())
         };
         let missing = Err("HostInformationNotPresent".into());
         assert_eq!(of(Version::HTTP_11, &["a"]), Ok("a".to_owned()));

@@ -634,7 +634,7 @@ mod tests {
         let mut context = request(ServiceKind::Blob, "PUT", target, "myaccount", &headers);
         match admit(&mut context, READS, changes_state, false) {
             Ok(()) => (200, String::new()),
-            Err(failure) => (failure.status.as_u16(), failure.code.into_owned()),
+            Err(failure) => (failure.status.as_u16(), failure.code.to_string()),
         }
     }
 
@@ -719,7 +719,7 @@ mod tests {
         let mut context = request(ServiceKind::Blob, "PUT", target, "myaccount", headers);
         match admit(&mut context, READS, changes_state, false) {
             Ok(()) => String::new(),
-            Err(failure) => failure.code.into_owned(),
+            Err(failure) => failure.code.to_string(),
         }
     }
 
@@ -785,7 +785,10 @@ mod tests {
         let twice = |service, name: &'static str| {
             let headers = [(name, "1"), (name, "2")];
             let mut context = request(service, "PUT", "/c/b", "myaccount", &headers);
-            admit(&mut context, READS, true, false).unwrap_err().code
+            admit(&mut context, READS, true, false)
+                .unwrap_err()
+                .code
+                .clone()
         };
         assert_eq!(twice(ServiceKind::Table, "x-ms-tags"), "InvalidInput");
         assert_eq!(twice(ServiceKind::Blob, "x-ms-tags"), "InvalidHeaderValue");
@@ -804,7 +807,7 @@ mod tests {
             let part = parts.unwrap().remove(0).1;
             let query = Query::parse("").unwrap();
             let checked = check_part(&part, &query, READS, true, loose);
-            checked.err().map(|failure| failure.code.into_owned())
+            checked.err().map(|failure| failure.code.to_string())
         };
         assert_eq!(refused("X-MS-Tags: a", false), None);
         let unread = "X-MS-Lease-Id: 1";

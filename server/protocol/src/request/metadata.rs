@@ -75,7 +75,7 @@ mod tests {
     fn outcome(pairs: &[(&str, &str)]) -> String {
         let own = |(name, value): &(&str, &str)| (name.to_string(), value.to_string());
         let pairs: Vec<_> = pairs.iter().map(own).collect();
-        check(&pairs).map_or_else(|failure| failure.code.into_owned(), |()| "ok".to_owned())
+        check(&pairs).map_or_else(|failure| failure.code.to_string(), |()| "ok".to_owned())
     }
 
     #[test]

@@ -120,7 +120,7 @@ fn add_container(
             };
             // Snapshots, versions and deleted blobs add to the bytes, but not to the number.
             let is_blob = |blob: &Blob| blob.is_current && blob.deleted.is_none();
-            held.objects += u64::from(listed.blob.as_ref().is_none_or(is_blob));
+            held.objects += u64::from(listed.blob.as_deref().is_none_or(is_blob));
             held.bytes += listed.blob.map_or(0, |blob| blob.length);
         }
         match page.next_marker {

@@ -258,7 +258,7 @@ impl Writer {
                 for service in ServiceKind::ALL {
                     // A failure for one account must not stop the removal for the others.
                     let kept = |failure: Failure| {
-                        let (service, reason) = (service.title(), failure.message);
+                        let (service, reason) = (service.title(), &failure.message);
                         tracing::warn!(account, service, %reason, "old logs or metrics cannot be removed");
                     };
                     let settings = properties.get(service, account);

@@ -50,7 +50,7 @@ mod tests {
     fn outcome(method: &str, target: &str, headers: &[(&str, &str)]) -> Option<(u16, String)> {
         let context = request(ServiceKind::Blob, method, target, "myaccount", headers);
         let failure = refuse(&context).err()?;
-        Some((failure.status.as_u16(), failure.message.into_owned()))
+        Some((failure.status.as_u16(), failure.message.to_string()))
     }
 
     #[test]

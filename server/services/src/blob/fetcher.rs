@@ -298,11 +298,11 @@ pub fn unverified(failure: Failure) -> Failure {
     )
     .with("CopySourceStatusCode", status.clone())
     .with("CopySourceErrorCode", failure.code.clone())
-    .with("CopySourceErrorMessage", failure.message);
-    refusal.details.extend(failure.details);
+    .with("CopySourceErrorMessage", failure.message.clone());
+    refusal.details.extend_from_slice(&failure.details);
     for (name, value) in [
         ("x-ms-copy-source-status-code", status),
-        ("x-ms-copy-source-error-code", failure.code.into_owned()),
+        ("x-ms-copy-source-error-code", failure.code.to_string()),
     ] {
         if let Ok(value) = HeaderValue::try_from(value) {
             refusal = refusal.with_header(HeaderName::from_static(name), value);

@@ -40,7 +40,7 @@ pub struct LongRead {
 pub type OpenAgain = Box<dyn Fn(ByteRange) -> lazurite_blob::Result<BlobReader> + Send>;
 
 /// A blob, the requested range of it if there was one, and the read of its content.
-pub type Found = (Blob, Option<Range<u64>>, LongRead);
+pub type Found = (Box<Blob>, Option<Range<u64>>, LongRead);
 
 /// The read of `download`, which `request` opened with the customer key `key`.
 pub fn long_read(request: &Request, key: Option<CustomerKey>, download: Download) -> Found {
@@ -186,7 +186,7 @@ impl LongRead {
 /// The failure for the log: the client has already received the status of the response.
 fn changed(error: Error) -> Failure {
     let seconds = SNAPSHOT_MAX.as_secs();
-    let reason = Failure::from(error).code;
+    let reason = &Failure::from(error).code;
     let message = format!(
         "the client took more than {seconds} seconds, and the blob was changed meanwhile ({reason})"
     );

@@ -267,9 +267,8 @@ impl Answering {
     }
 
     fn break_off(&mut self, failure: Failure) {
-        let Failure { code, message, .. } = failure;
-        tracing::error!(reason = %message, "a query broke off");
-        self.running.break_off(&code, &message);
+        tracing::error!(reason = %failure.message, "a query broke off");
+        self.running.break_off(&failure.code, &failure.message);
     }
 
     fn tell_progress(&mut self) {

@@ -51,7 +51,7 @@ enum RangeChecksum {
 /// The beginning of a download: its first bytes are read together with the record, so that small
 /// blobs need no second read.
 struct Begun {
-    blob: Blob,
+    blob: Box<Blob>,
     range: Option<std::ops::Range<u64>>,
     first: Bytes,
     /// The share of the memory budget that `first` was read into.

@@ -211,7 +211,7 @@ mod tests {
         let permanent = |query: &str| {
             let target = format!("/c/b?{query}");
             let context = request(ServiceKind::Blob, "DELETE", &target, "myaccount", &[]);
-            is_permanent(&context).map_err(|failure| failure.code)
+            is_permanent(&context).map_err(|failure| failure.code.clone())
         };
         for (query, is_expected) in [
             ("", false),

@@ -89,7 +89,7 @@ fn requests_without_a_row_are_refused_for_their_first_mistake() {
         ("GET", "/q-1?comp=none"),
         ("GET", "/q-1/messages?peekonly=1"),
     ] {
-        let code = refusal(method, target).code;
+        let code = &refusal(method, target).code;
         assert_eq!(code, "InvalidQueryParameterValue", "{target}");
     }
     for (method, target) in [
@@ -101,7 +101,7 @@ fn requests_without_a_row_are_refused_for_their_first_mistake() {
         ("PUT", "/q-1/messages"),
         ("GET", "/q-1/messages/x"),
     ] {
-        let code = refusal(method, target).code;
+        let code = &refusal(method, target).code;
         assert_eq!(code, "UnsupportedHttpVerb", "{method} {target}");
     }
     assert_eq!(refusal("GET", "/q-1/other").code, "InvalidUri");

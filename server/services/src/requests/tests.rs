@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::http::header::{HeaderName, HeaderValue};
 use axum::http::{Method, Response, StatusCode};
 use lazurite_protocol::request::context::{RequestOrigin, ServiceKind};
-use lazurite_protocol::response::error::{ClientSigned, Failure};
+use lazurite_protocol::response::error::ClientSigned;
 use std::time::{Duration, SystemTime};
 
 fn serve(ring: &Ring, id: u64, target: &str, headers: &[(&str, &str)], status: u16) {
@@ -496,18 +496,13 @@ fn credentials_in_a_batch_are_removed_however_they_are_written() {
 fn details_of_a_refusal_hold_no_secrets() {
     let text = "Server used following string to sign: 'PUT\n\nx-ms-copy-source:http://h/a/c/b?sv=1&sig=c2VjcmV0\n\
                 x-ms-copy-source-authorization:Bearer c2VjcmV0\nx-ms-encryption-key:c2VjcmV0\nx-ms-version:2021-12-02\n/a/a/c/b'.";
-    let refused = || {
-        lazurite_protocol::response::error::common::AUTHENTICATION_FAILED
-            .with("AuthenticationErrorDetail", text)
-            .with("HeaderValue", "/a/c/b?sig=c2VjcmV0")
-    };
-    let failure = Failure {
-        client_signed: Some(Box::new(ClientSigned {
-            text: text.to_owned(),
-            mistake: "A mistake.".into(),
-        })),
-        ..refused()
-    };
+    let mut failure = lazurite_protocol::response::error::common::AUTHENTICATION_FAILED
+        .with("AuthenticationErrorDetail", text)
+        .with("HeaderValue", "/a/c/b?sig=c2VjcmV0");
+    failure.client_signed = Some(Box::new(ClientSigned {
+        text: text.to_owned(),
+        mistake: "A mistake.".into(),
+    }));
     let why = format!("{:?}", WhyRefused::of(&failure));
     assert!(!why.contains("c2VjcmV0"), "{why}");
     assert!(why.contains("x-ms-version:2021-12-02"), "{why}");

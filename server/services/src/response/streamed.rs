@@ -327,7 +327,7 @@ impl<S: ChunkSource> HttpBody for Streamed<S> {
             ended => std::mem::replace(ended, State::Ended(Ok(()))),
         };
         let reason = match ended {
-            State::Ended(Err(failure)) => failure.message.into_owned(),
+            State::Ended(Err(failure)) => failure.message.to_string(),
             _ if self.remaining.is_none() => return Poll::Ready(None),
             _ => "the content ended before its length".to_owned(),
         };

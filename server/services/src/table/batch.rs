@@ -40,7 +40,7 @@ struct Change {
 /// An operation that failed, with its index in the batch.
 struct FailedChange {
     index: usize,
-    failure: Box<Failure>,
+    failure: Failure,
     level: Level,
     /// `None` if the batch was refused before it reached the store.
     facts: Option<TransactionFacts>,
@@ -453,11 +453,8 @@ impl FailedChange {
 
     /// Puts the index before the message, where client libraries read it.
     fn into_response(self, request_id: &str, now: std::time::SystemTime) -> SubResponse {
-        let message = format!("{}:{}", self.index, self.failure.message);
-        let failure = Failure {
-            message: message.into(),
-            ..*self.failure
-        };
+        let mut failure = self.failure;
+        failure.message = format!("{}:{}", self.index, failure.message).into();
         refusal(&failure, self.level, request_id, now)
     }
 }

@@ -13,7 +13,7 @@ fn context(method: &str, target: &str, headers: &[(&str, &str)]) -> Context {
 
 fn refusal(method: &str, target: &str, headers: &[(&str, &str)]) -> String {
     let refused = route(&context(method, target, headers)).err();
-    refused.expect(target).code.into_owned()
+    refused.expect(target).code.to_string()
 }
 
 #[test]

@@ -14,6 +14,7 @@ impl CommonError {
 }
 
 impl From<CommonError> for Failure {
+    #[cold]
     fn from(CommonError(status, code, message): CommonError) -> Failure {
         Failure::new(status, code, message)
     }

@@ -89,18 +89,15 @@ const CODES: [(&str, &str, &str); 19] = [
 ];
 
 /// Renames a failure for a client of Data Lake Storage.
-pub fn in_words_of_data_lake(failure: Failure) -> Failure {
+pub fn in_words_of_data_lake(mut failure: Failure) -> Failure {
     let Some((_, code, message)) = CODES.iter().find(|(blob, ..)| *blob == failure.code) else {
         return failure;
     };
-    Failure {
-        code: (*code).into(),
-        message: match *message {
-            "" => failure.message,
-            message => message.into(),
-        },
-        ..failure
+    failure.code = (*code).into();
+    if !message.is_empty() {
+        failure.message = (*message).into();
     }
+    failure
 }
 
 #[cfg(test)]
@@ -111,7 +108,7 @@ mod tests {
     fn codes_of_blobs_have_their_names_in_data_lake_storage() {
         let renamed = |error: lazurite_blob::Error| {
             let failure = in_words_of_data_lake(error.into());
-            (failure.status.as_u16(), failure.code.into_owned())
+            (failure.status.as_u16(), failure.code.to_string())
         };
         use lazurite_blob::Error;
         for (error, status, code) in [

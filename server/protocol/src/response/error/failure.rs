@@ -3,13 +3,19 @@
 use axum::http::StatusCode;
 use axum::http::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use std::borrow::Cow;
+use std::ops::{Deref, DerefMut};
 
 /// The name of the detail that says which service the request was probably meant for.
 pub const WRONG_SERVICE: &str = "WrongService";
 
-/// The content of a response that reports a failure, before it is rendered.
+/// The content of a response that reports a failure, before it is rendered. As long as a pointer:
+/// every step returns a result with one, and nearly all results are without.
 #[derive(Debug, Clone)]
-pub struct Failure {
+pub struct Failure(Box<FailureContent>);
+
+/// What a [`Failure`] says.
+#[derive(Debug, Clone)]
+pub struct FailureContent {
     pub status: StatusCode,
     pub code: Cow<'static, str>,
     pub message: Cow<'static, str>,
@@ -34,21 +40,37 @@ pub struct ClientSigned {
 /// The result of a step that may refuse a request.
 pub type Result<T> = std::result::Result<T, Failure>;
 
+impl Deref for Failure {
+    type Target = FailureContent;
+
+    fn deref(&self) -> &FailureContent {
+        &self.0
+    }
+}
+
+impl DerefMut for Failure {
+    fn deref_mut(&mut self) -> &mut FailureContent {
+        &mut self.0
+    }
+}
+
 impl Failure {
+    // Not inlined, so that the code of refusals is not between that of requests that succeed.
+    #[cold]
     pub fn new(
         status: u16,
         code: impl Into<Cow<'static, str>>,
         message: impl Into<Cow<'static, str>>,
     ) -> Failure {
         let status = StatusCode::from_u16(status).expect("statuses are written here, in range");
-        Failure {
+        Failure(Box::new(FailureContent {
             status,
             code: code.into(),
             message: message.into(),
             details: Vec::new(),
             headers: Vec::new(),
             client_signed: None,
-        }
+        }))
     }
 
     /// `501` for a part of the protocol that is not served yet; `feature` names it, as the subject
@@ -70,6 +92,11 @@ impl Failure {
     pub fn busy(message: impl Into<Cow<'static, str>>) -> Failure {
         Failure::new(503, "ServerBusy", message)
             .with_header(RETRY_AFTER, HeaderValue::from_static("1"))
+    }
+
+    /// What the failure says, to take parts of it.
+    pub fn into_content(self) -> FailureContent {
+        *self.0
     }
 
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Failure {

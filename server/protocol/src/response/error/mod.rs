@@ -10,7 +10,7 @@ mod failure;
 mod render;
 
 pub use data_lake::in_words_of_data_lake;
-pub use failure::{ClientSigned, Failure, Result, WRONG_SERVICE};
+pub use failure::{ClientSigned, Failure, FailureContent, Result, WRONG_SERVICE};
 pub use render::{ErrorFormat, render, table_json_body};
 
 use crate::date;
@@ -53,6 +53,7 @@ impl Failure {
 }
 
 impl From<QueryError> for Failure {
+    #[cold]
     fn from(error: QueryError) -> Failure {
         match error {
             QueryError::TooMany => {
@@ -69,6 +70,7 @@ impl From<QueryError> for Failure {
 }
 
 impl From<Malformed> for Failure {
+    #[cold]
     fn from(malformed: Malformed) -> Failure {
         match malformed {
             Malformed::Framing(detail) => common::INVALID_INPUT.with("ExtendedErrorDetail", detail),
@@ -85,6 +87,7 @@ impl From<Malformed> for Failure {
 }
 
 impl From<lazurite_engine::Error> for Failure {
+    #[cold]
     fn from(error: lazurite_engine::Error) -> Failure {
         use lazurite_engine::Error;
         let busy = |message: &'static str| Failure::new(503, "ServerBusy", message);
@@ -123,6 +126,7 @@ impl From<lazurite_engine::Error> for Failure {
 }
 
 impl From<lazurite_queue::Error> for Failure {
+    #[cold]
     fn from(error: lazurite_queue::Error) -> Failure {
         use lazurite_queue::Error;
         let message = error.to_string();
@@ -162,6 +166,7 @@ impl From<lazurite_queue::Error> for Failure {
 }
 
 impl From<lazurite_blob::Error> for Failure {
+    #[cold]
     fn from(error: lazurite_blob::Error) -> Failure {
         use lazurite_blob::Error;
         let message = error.to_string();
@@ -381,6 +386,7 @@ impl From<lazurite_blob::Error> for Failure {
 }
 
 impl From<lazurite_table::Error> for Failure {
+    #[cold]
     fn from(error: lazurite_table::Error) -> Failure {
         use lazurite_table::Error;
         let message = error.to_string();

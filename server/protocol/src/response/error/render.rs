@@ -71,7 +71,7 @@ pub fn render(
     if let Ok(code) = HeaderValue::try_from(failure.code.as_ref()) {
         headers.insert("x-ms-error-code", code);
     }
-    headers.extend(failure.headers);
+    headers.extend(failure.into_content().headers);
     response
 }
 

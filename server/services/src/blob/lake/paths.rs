@@ -174,7 +174,7 @@ pub async fn check_access(request: Request) -> Result<Response<Body>> {
     Ok(response)
 }
 
-fn properties_of(request: &Request) -> Result<Blob> {
+fn properties_of(request: &Request) -> Result<Box<Blob>> {
     let conditions = request.conditions()?;
     request.read(|blobs, r| blobs.get_blob_properties(&r.address(), &conditions))
 }

@@ -23,7 +23,7 @@ const CHUNK_BYTES: usize = 256 << 10;
 struct Record {
     name: String,
     state: BlobState,
-    blob: Blob,
+    blob: Box<Blob>,
 }
 
 impl Record {
