@@ -23,12 +23,15 @@ const RECORDS_MAX: usize = 4096;
 /// blocks of the file then stay until fewer records name the file.
 const LISTED_MAX: usize = 1 << 18;
 
+/// A record and its place.
+type PlacedRecord = (RecordSlot, Box<Blob>);
+
 /// The records that name files, as of a snapshot.
 struct Namers<'s> {
     service: &'s BlobService,
     snapshot: Snapshot,
     /// The records of each name, with their places. The key has the id of the container.
-    names: HashMap<(u128, String), Vec<(RecordSlot, Box<Blob>)>>,
+    names: HashMap<(u128, String), Vec<PlacedRecord>>,
     records: usize,
     /// The blocks that are named by the lists read so far.
     listed: HashSet<(File, u128)>,
