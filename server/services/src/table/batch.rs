@@ -161,7 +161,7 @@ fn read_changes(
                 level_of(&sub.header("accept").unwrap_or_default()).unwrap_or(Level::Minimal);
             read_change(request, sub, level, route_to).map_err(|failure| FailedChange {
                 index,
-                failure: failure.into(),
+                failure,
                 level,
                 facts: None,
             })
@@ -327,7 +327,7 @@ fn apply(request: &Request, changes: Vec<Change>) -> Result<Applied> {
     let refused = |index: usize, level, failure: Failure| {
         Ok(Err(FailedChange {
             index,
-            failure: failure.into(),
+            failure,
             level,
             facts: None,
         }))
@@ -388,7 +388,7 @@ fn apply(request: &Request, changes: Vec<Change>) -> Result<Applied> {
                     refused: Some(failure.status.as_u16()),
                     ..facts
                 }),
-                failure: failure.into(),
+                failure,
             }))
         }
     }
