@@ -63,7 +63,7 @@ async fn pass(exchange: &mut Exchange<'_>) -> Result<Response<Body>, Stop> {
 }
 
 /// The steps of a request for an operation of a service.
-async fn pass_to_service(mut call: Call<'_, '_>) -> Result<Response<Body>, Stop> {
+async fn pass_to_service(mut call: Box<Call<'_, '_>>) -> Result<Response<Body>, Stop> {
     secondary::find(&mut call).await?;
     observe::route(&mut call)?;
     cors::apply(&mut call)?;

@@ -14,7 +14,7 @@ use lazurite_protocol::request::metadata::metadata;
 use lazurite_protocol::response::error::Result;
 use lazurite_protocol::response::headers::{REQUEST_SERVER_ENCRYPTED, empty, put, put_static};
 
-pub async fn put_append_blob(request: Request, body: RequestBody) -> Result<Response<Body>> {
+pub async fn put_append_blob(request: Box<Request>, body: RequestBody) -> Result<Response<Body>> {
     refuse_body(body).await?;
     let put_blob = PutAppendBlob {
         headers: headers_of_new_blob(&request)?,
@@ -33,7 +33,7 @@ pub async fn put_append_blob(request: Request, body: RequestBody) -> Result<Resp
     Ok(response)
 }
 
-pub async fn append_block(request: Request, body: RequestBody) -> Result<Response<Body>> {
+pub async fn append_block(request: Box<Request>, body: RequestBody) -> Result<Response<Body>> {
     let max_size = request.context.number("x-ms-blob-condition-maxsize")?;
     let append_position = request.context.number("x-ms-blob-condition-appendpos")?;
     let (conditions, structured) = (request.conditions()?, is_structured(&request));
@@ -69,7 +69,7 @@ pub fn appended(outcome: &AppendBlockOutcome) -> Response<Body> {
     response
 }
 
-pub async fn append_blob_seal(request: Request) -> Result<Response<Body>> {
+pub async fn append_blob_seal(request: Box<Request>) -> Result<Response<Body>> {
     let append_position = request.context.number("x-ms-blob-condition-appendpos")?;
     let conditions = request.conditions()?;
     let call = move |blobs: &BlobService, r: &Request| {

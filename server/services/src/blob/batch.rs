@@ -16,7 +16,7 @@ use lazurite_protocol::response::headers::{empty, put};
 /// Maximum number of requests in a batch.
 const REQUESTS_MAX: usize = 256;
 
-pub async fn batch(request: Request, body: RequestBody) -> Result<Response<Body>> {
+pub async fn batch(request: Box<Request>, body: RequestBody) -> Result<Response<Body>> {
     let media_type = request.context.required_header("content-type")?;
     let (document, grant) = collect_held(body, DOCUMENT_BYTES_MAX).await?;
     let whole = document.clone();

@@ -33,7 +33,7 @@ const BLOCK_LIST_BYTES_MAX: usize = 8 << 20;
 /// Length in bytes of the shortest element of a block list.
 const CHOICE_BYTES_MIN: usize = "<Latest>AA==</Latest>".len();
 
-pub async fn put_blob(request: Request, body: RequestBody) -> Result<Response<Body>> {
+pub async fn put_blob(request: Box<Request>, body: RequestBody) -> Result<Response<Body>> {
     check_md5_of_content(&request)?;
     let (headers, conditions) = (
         headers_of_new_blob(&request)?,
@@ -105,7 +105,7 @@ pub fn conditions_of_new_blob(request: &Request) -> Result<Conditions> {
     })
 }
 
-pub async fn put_block(request: Request, body: RequestBody) -> Result<Response<Body>> {
+pub async fn put_block(request: Box<Request>, body: RequestBody) -> Result<Response<Body>> {
     let id = block_id(&request.context.required_parameter("blockid")?)?;
     let (conditions, create_only) = (conditions_of_block(&request)?, request.is_create_only());
     let structured = is_structured(&request);
@@ -145,7 +145,7 @@ pub fn conditions_of_block(request: &Request) -> Result<Conditions> {
     })
 }
 
-pub async fn put_block_list(request: Request, body: RequestBody) -> Result<Response<Body>> {
+pub async fn put_block_list(request: Box<Request>, body: RequestBody) -> Result<Response<Body>> {
     let (headers, conditions) = (blob_headers(&request)?, conditions_of_new_blob(&request)?);
     let (metadata, settings) = (metadata(&request.context)?, settings(&request)?);
     let create_only = request.is_create_only();
@@ -209,7 +209,7 @@ pub fn block_id(text: &str) -> Result<Vec<u8>> {
     decoded.map_err(|_| Failure::parameter("blockid", text, "Not a valid base64 string."))
 }
 
-pub async fn get_block_list(request: Request) -> Result<Response<Body>> {
+pub async fn get_block_list(request: Box<Request>) -> Result<Response<Body>> {
     let list_type = block_list_type(&request.context)?;
     // Of the conditions, this operation uses only the lease and the tags.
     let all = request.conditions()?;

@@ -17,13 +17,13 @@ use axum::http::Response;
 use lazurite_blob::{Container, ContainerSettings, Metadata, PublicAccess, SnapshotTime};
 use lazurite_protocol::policies;
 
-pub async fn create_container(request: Request) -> Result<Response<Body>> {
+pub async fn create_container(request: Box<Request>) -> Result<Response<Body>> {
     let metadata = metadata(&request.context)?;
     create(request, metadata).await
 }
 
 /// Creates a container with this metadata.
-pub async fn create(request: Request, metadata: Metadata) -> Result<Response<Body>> {
+pub async fn create(request: Box<Request>, metadata: Metadata) -> Result<Response<Body>> {
     let (default, denies) = encryption::scope_of_container(&request.context)?;
     let settings = ContainerSettings {
         public_access: public_access(&request)?,
@@ -44,7 +44,7 @@ pub async fn create(request: Request, metadata: Metadata) -> Result<Response<Bod
     Ok(with_validators(empty(201), &written))
 }
 
-pub async fn get_container_properties(request: Request) -> Result<Response<Body>> {
+pub async fn get_container_properties(request: Box<Request>) -> Result<Response<Body>> {
     let now = request.now();
     let container = read(request).await?;
     let mut response = with_etag(empty(200), container.etag, container.last_modified);
@@ -72,7 +72,7 @@ pub async fn get_container_properties(request: Request) -> Result<Response<Body>
 
 /// Reads the container. Errors: there is no such container, or the request has a lease id that is
 /// not the id of the container's lease.
-pub async fn read(request: Request) -> Result<Container> {
+pub async fn read(request: Box<Request>) -> Result<Container> {
     let lease_id = request.conditions()?.lease_id;
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
         let container = blobs.get_container_properties(r.account(), &r.container)?;
@@ -82,13 +82,13 @@ pub async fn read(request: Request) -> Result<Container> {
     request.read(call)
 }
 
-pub async fn set_container_metadata(request: Request) -> Result<Response<Body>> {
+pub async fn set_container_metadata(request: Box<Request>) -> Result<Response<Body>> {
     let metadata = metadata(&request.context)?;
     set_metadata(request, metadata).await
 }
 
 /// Replaces the metadata of a container.
-pub async fn set_metadata(request: Request, metadata: Metadata) -> Result<Response<Body>> {
+pub async fn set_metadata(request: Box<Request>, metadata: Metadata) -> Result<Response<Body>> {
     let conditions = request.conditions()?;
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
         blobs.set_container_metadata(r.account(), &r.container, metadata, &conditions)
@@ -98,7 +98,7 @@ pub async fn set_metadata(request: Request, metadata: Metadata) -> Result<Respon
     Ok(with_validators(empty(200), &written))
 }
 
-pub async fn get_container_acl(request: Request) -> Result<Response<Body>> {
+pub async fn get_container_acl(request: Box<Request>) -> Result<Response<Body>> {
     let container = read(request).await?;
     let document = xml(200, policies::write(&container.policies));
     let mut response = with_etag(document, container.etag, container.last_modified);
@@ -106,7 +106,7 @@ pub async fn get_container_acl(request: Request) -> Result<Response<Body>> {
     Ok(response)
 }
 
-pub async fn set_container_acl(request: Request, body: RequestBody) -> Result<Response<Body>> {
+pub async fn set_container_acl(request: Box<Request>, body: RequestBody) -> Result<Response<Body>> {
     let (access, conditions) = (public_access(&request)?, request.conditions()?);
     let policies = collect_policies(body).await?;
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
@@ -117,7 +117,7 @@ pub async fn set_container_acl(request: Request, body: RequestBody) -> Result<Re
     Ok(with_validators(empty(200), &written))
 }
 
-pub async fn delete_container(request: Request) -> Result<Response<Body>> {
+pub async fn delete_container(request: Box<Request>) -> Result<Response<Body>> {
     let conditions = request.conditions()?;
     let (state, account, container) = (
         request.state.clone(),
@@ -135,7 +135,7 @@ pub async fn delete_container(request: Request) -> Result<Response<Body>> {
 }
 
 /// Restore Container, under the container's former name.
-pub async fn restore_container(request: Request) -> Result<Response<Body>> {
+pub async fn restore_container(request: Box<Request>) -> Result<Response<Body>> {
     let context = &request.context;
     let (name_header, version_header) = (
         "x-ms-deleted-container-name",
@@ -157,7 +157,7 @@ pub async fn restore_container(request: Request) -> Result<Response<Body>> {
 }
 
 /// Rename Container. Source: the published OpenAPI document, `Container_Rename`.
-pub async fn rename_container(request: Request) -> Result<Response<Body>> {
+pub async fn rename_container(request: Box<Request>) -> Result<Response<Body>> {
     let context = &request.context;
     let source = context.required_header("x-ms-source-container-name")?;
     let lease_id = optional_id(context, "x-ms-source-lease-id")?;

@@ -32,7 +32,7 @@ use lazurite_protocol::response::error::{Failure, Result, common};
 use lazurite_protocol::response::headers::empty;
 
 /// Copy Blob. A copy within this server completes at once: the blobs share the content.
-pub async fn copy_blob(request: Request) -> Result<Response<Body>> {
+pub async fn copy_blob(request: Box<Request>) -> Result<Response<Body>> {
     // `true` selects Copy Blob From URL, `false` this operation. Any other value is an error.
     request.context.flag("x-ms-requires-sync")?;
     let source = match origin(&request, Credentials::Shared).await? {
@@ -50,7 +50,7 @@ pub async fn copy_blob(request: Request) -> Result<Response<Body>> {
 }
 
 /// Copy Blob From URL. Source: Copy Blob From URL, "Request headers".
-pub async fn copy_blob_from_url(request: Request) -> Result<Response<Body>> {
+pub async fn copy_blob_from_url(request: Box<Request>) -> Result<Response<Body>> {
     let claimed = source_checksums(&request)?;
     match origin(&request, Credentials::OfTheSource).await? {
         Origin::Own(source) => copy_own_blob(request, source, claimed).await,
@@ -61,7 +61,7 @@ pub async fn copy_blob_from_url(request: Request) -> Result<Response<Body>> {
 /// Copy Blob From URL within this server. The copy shares the content of the source, which is read
 /// only to compute its checksum.
 async fn copy_own_blob(
-    request: Request,
+    request: Box<Request>,
     source: Source,
     claimed: Checksums,
 ) -> Result<Response<Body>> {
@@ -127,7 +127,7 @@ fn checked_source(
 /// Copy Blob From URL from another server. Like Put Blob From URL, it fetches the content before it
 /// reads the destination.
 async fn copy_remote_blob(
-    request: Request,
+    request: Box<Request>,
     foreign: RemoteSource,
     claimed: Checksums,
 ) -> Result<Response<Body>> {
@@ -213,7 +213,7 @@ pub fn copies_tags(request: &Request) -> Result<bool> {
 }
 
 /// The operation Incremental Copy Blob.
-pub async fn incremental_copy_blob(request: Request) -> Result<Response<Body>> {
+pub async fn incremental_copy_blob(request: Box<Request>) -> Result<Response<Body>> {
     let source = source(&request, Credentials::Shared).await?;
     let conditions = conditions_of_new_blob(&request)?;
     let call = move |blobs: &BlobService, r: &Request| {
@@ -234,7 +234,7 @@ pub async fn incremental_copy_blob(request: Request) -> Result<Response<Body>> {
 }
 
 /// The operation Abort Copy Blob.
-pub async fn abort_copy_blob(request: Request) -> Result<Response<Body>> {
+pub async fn abort_copy_blob(request: Box<Request>) -> Result<Response<Body>> {
     let context = &request.context;
     let (name, action) = (
         "x-ms-copy-action",
@@ -364,7 +364,7 @@ fn not_a_block_blob() -> Failure {
 }
 
 /// Put Blob From URL. Source: Put Blob From URL, "Request headers".
-pub async fn put_blob_from_url(request: Request) -> Result<Response<Body>> {
+pub async fn put_blob_from_url(request: Box<Request>) -> Result<Response<Body>> {
     check_md5_of_content(&request)?;
     let context = &request.context;
     let (mut headers, conditions) = (
@@ -413,7 +413,7 @@ fn filled(given: BlobHeaders, source: BlobHeaders) -> BlobHeaders {
 }
 
 /// The operation Put Block From URL.
-pub async fn put_block_from_url(request: Request) -> Result<Response<Body>> {
+pub async fn put_block_from_url(request: Box<Request>) -> Result<Response<Body>> {
     let id = block_id(&request.context.required_parameter("blockid")?)?;
     let (conditions, create_only) = (conditions_of_block(&request)?, request.is_create_only());
     let range = source_range(&request.context)?;
@@ -428,7 +428,7 @@ pub async fn put_block_from_url(request: Request) -> Result<Response<Body>> {
 }
 
 /// The operation Append Block From URL.
-pub async fn append_block_from_url(request: Request) -> Result<Response<Body>> {
+pub async fn append_block_from_url(request: Box<Request>) -> Result<Response<Body>> {
     let context = &request.context;
     let max_size = context.number("x-ms-blob-condition-maxsize")?;
     let append_position = context.number("x-ms-blob-condition-appendpos")?;
@@ -451,7 +451,7 @@ pub async fn append_block_from_url(request: Request) -> Result<Response<Body>> {
 }
 
 /// The operation Put Page From URL.
-pub async fn put_page_from_url(request: Request) -> Result<Response<Body>> {
+pub async fn put_page_from_url(request: Box<Request>) -> Result<Response<Body>> {
     let context = &request.context;
     context.required_header("x-ms-source-range")?;
     // Source: Put Page From URL, "Request headers": this operation cannot clear pages.

@@ -15,7 +15,7 @@ pub const UNTIL: &str = "x-ms-immutability-policy-until-date";
 pub const MODE: &str = "x-ms-immutability-policy-mode";
 pub const LEGAL_HOLD: &str = "x-ms-legal-hold";
 
-pub async fn set_blob_immutability_policy(request: Request) -> Result<Response<Body>> {
+pub async fn set_blob_immutability_policy(request: Box<Request>) -> Result<Response<Body>> {
     let missing = || Failure::missing_header(UNTIL);
     let policy = immutability_policy(&request.context)?.ok_or_else(missing)?;
     let conditions = request.conditions()?;
@@ -30,14 +30,14 @@ pub async fn set_blob_immutability_policy(request: Request) -> Result<Response<B
     Ok(response)
 }
 
-pub async fn delete_blob_immutability_policy(request: Request) -> Result<Response<Body>> {
+pub async fn delete_blob_immutability_policy(request: Box<Request>) -> Result<Response<Body>> {
     let call =
         |blobs: &BlobService, r: &Request| blobs.delete_blob_immutability_policy(&r.address());
     request.write(call).await?.await?;
     Ok(empty(200))
 }
 
-pub async fn set_blob_legal_hold(request: Request) -> Result<Response<Body>> {
+pub async fn set_blob_legal_hold(request: Box<Request>) -> Result<Response<Body>> {
     request.context.required_header(LEGAL_HOLD)?;
     let hold = legal_hold(&request.context)?;
     let call =
@@ -99,7 +99,7 @@ pub fn protection_texts(blob: &Blob) -> Vec<(&'static str, &'static str, String)
 }
 
 /// Set Blob Expiry. Source: Set Blob Expiry, "Request headers".
-pub async fn set_blob_expiry(request: Request) -> Result<Response<Body>> {
+pub async fn set_blob_expiry(request: Box<Request>) -> Result<Response<Body>> {
     let (expiry, conditions) = (expiry(&request.context)?, request.conditions()?);
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.set_blob_expiry(&r.address(), expiry, &conditions)

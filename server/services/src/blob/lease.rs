@@ -13,7 +13,7 @@ use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_protocol::response::headers::{LEASE_STATE, LEASE_STATUS, empty, put};
 use std::time::SystemTime;
 
-pub async fn lease_blob(request: Request) -> Result<Response<Body>> {
+pub async fn lease_blob(request: Box<Request>) -> Result<Response<Body>> {
     let (action, conditions) = (action(&request.context)?, without_lease(&request)?);
     let call =
         move |blobs: &BlobService, r: &Request| blobs.lease_blob(&r.address(), action, &conditions);
@@ -22,7 +22,7 @@ pub async fn lease_blob(request: Request) -> Result<Response<Body>> {
     Ok(lease_response(action, outcome, &written))
 }
 
-pub async fn lease_container(request: Request) -> Result<Response<Body>> {
+pub async fn lease_container(request: Box<Request>) -> Result<Response<Body>> {
     let (action, conditions) = (action(&request.context)?, without_lease(&request)?);
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.lease_container(r.account(), &r.container, action, &conditions)

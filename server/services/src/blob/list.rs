@@ -37,7 +37,7 @@ const INCLUDABLE_OF_BLOBS: &[&str] = &[
     "permissions",
 ];
 
-pub async fn list_containers(request: Request) -> Result<Response<Body>> {
+pub async fn list_containers(request: Box<Request>) -> Result<Response<Body>> {
     let include = include(&request, &["metadata", "deleted", "system"])?;
     let list = ListContainers {
         prefix: parameter(&request, "prefix"),
@@ -102,7 +102,7 @@ fn listing(request: &Request, has: impl Fn(&str) -> bool) -> Result<ListBlobs> {
     })
 }
 
-pub async fn list_blobs(request: Request) -> Result<Response<Body>> {
+pub async fn list_blobs(request: Box<Request>) -> Result<Response<Body>> {
     let include = include(&request, INCLUDABLE_OF_BLOBS)?;
     let has = |name: &str| include.iter().any(|item| item == name);
     let list = listing(&request, has)?;

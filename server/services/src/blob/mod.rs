@@ -106,7 +106,7 @@ pub fn handle(
         blocking_pool::read(|| Ok(blobs.get_container_properties(account, &container)?))?;
     }
     let key_sha256 = encryption::customer_key_sha256(&context);
-    let request = Request {
+    let request = Box::new(Request {
         state: state.clone(),
         sub_requests,
         context,
@@ -115,7 +115,7 @@ pub fn handle(
         container,
         blob,
         blob_state,
-    };
+    });
     let response = operation.begin(request, body, surplus_body);
     if key_sha256.is_none() {
         return Ok(response);

@@ -22,7 +22,7 @@ use lazurite_protocol::response::headers::{REQUEST_SERVER_ENCRYPTED, empty, put,
 use lazurite_protocol::xml::Writer;
 use std::ops::Range;
 
-pub async fn put_page_blob(request: Request, body: RequestBody) -> Result<Response<Body>> {
+pub async fn put_page_blob(request: Box<Request>, body: RequestBody) -> Result<Response<Body>> {
     refuse_body(body).await?;
     let context = &request.context;
     context.required_header("x-ms-blob-content-length")?;
@@ -49,7 +49,7 @@ pub async fn put_page_blob(request: Request, body: RequestBody) -> Result<Respon
 }
 
 /// Put Page: writes the body, or clears pages.
-pub async fn put_page(request: Request, body: RequestBody) -> Result<Response<Body>> {
+pub async fn put_page(request: Box<Request>, body: RequestBody) -> Result<Response<Body>> {
     let context = &request.context;
     let (pages, sequence) = (pages(context)?, sequence_conditions(context)?);
     let (conditions, structured) = (request.conditions()?, is_structured(&request));
@@ -109,7 +109,7 @@ pub fn sequence_conditions(context: &Context) -> Result<SequenceConditions> {
 /// Set Blob Properties with a length or a sequence number. If the request has no blob headers,
 /// those of the blob stay as they are. Otherwise, blob headers that are not in the request are
 /// cleared.
-pub async fn set_page_blob_properties(request: Request) -> Result<Response<Body>> {
+pub async fn set_page_blob_properties(request: Box<Request>) -> Result<Response<Body>> {
     let length = request.context.number("x-ms-blob-content-length")?;
     let action = sequence_action(&request.context)?;
     let are_given = blob_headers(&request)? != BlobHeaders::default();
@@ -143,7 +143,7 @@ fn sequence_action(context: &Context) -> Result<Option<SequenceAction>> {
 }
 
 /// Answers Get Page Ranges and Get Page Ranges (Diff).
-pub async fn get_page_ranges(request: Request) -> Result<Response<Body>> {
+pub async fn get_page_ranges(request: Box<Request>) -> Result<Response<Body>> {
     let context = &request.context;
     let max_results = context.integer("maxresults")?;
     let wanted = GetPageRanges {

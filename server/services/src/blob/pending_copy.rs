@@ -19,12 +19,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Copy Blob from another server. Answers "pending" and fetches the content afterwards.
-pub async fn copy_foreign(request: Request, foreign: RemoteSource) -> Result<Response<Body>> {
+pub async fn copy_foreign(request: Box<Request>, foreign: RemoteSource) -> Result<Response<Body>> {
     let copy = copy_request(&request, &foreign.url, &Conditions::default())?;
     let place = foreign.place()?;
     let found = foreign.get_for_copy().await?;
     found.check_length(PUT_BLOB_BYTES_MAX)?;
-    detached(copy_behind(Arc::new(request), copy, found, place)).await
+    detached(copy_behind(Arc::from(request), copy, found, place)).await
 }
 
 /// Runs the beginning and the end of a copy independently of the connection: a client that

@@ -48,7 +48,10 @@ static TURNS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
     Arc::new(Semaphore::new(processors.div_ceil(2)))
 });
 
-pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<Response<Body>> {
+pub async fn query_blob_contents(
+    request: Box<Request>,
+    body: RequestBody,
+) -> Result<Response<Body>> {
     let (conditions, range) = (request.conditions()?, range(&request));
     let query = collect_parsed(body, DOCUMENT_BYTES_MAX, read_query).await?;
     let (now, sync) = (request.now(), RandomIds.next_id());

@@ -61,7 +61,7 @@ struct Begun {
 
 /// Get Blob. Keeps browsers from running scripts in a blob: such a script would have the origin of
 /// the service, and could read everything that the service shows.
-pub async fn get_blob(request: Request) -> Result<Response<Body>> {
+pub async fn get_blob(request: Box<Request>) -> Result<Response<Body>> {
     let mut response = download(request).await?;
     let content_type = response.headers().get(CONTENT_TYPE).map(text_of);
     let no_sniff = const { HeaderValue::from_static("nosniff") };
@@ -108,7 +108,7 @@ fn is_inert(content_type: &str) -> bool {
 }
 
 /// Get Blob, also for static websites, whose pages may run scripts.
-pub async fn download(request: Request) -> Result<Response<Body>> {
+pub async fn download(request: Box<Request>) -> Result<Response<Body>> {
     let (conditions, range) = (request.conditions()?, range(&request));
     let wanted_checksum = range_checksum(&request, range)?;
     let structured = structured(&request, wanted_checksum)?;
@@ -183,7 +183,7 @@ fn put_structured_body(response: &mut Response<Body>, begun: Begun) {
     *response.body_mut() = structured_body(begun);
 }
 
-pub async fn get_blob_properties(request: Request) -> Result<Response<Body>> {
+pub async fn get_blob_properties(request: Box<Request>) -> Result<Response<Body>> {
     let conditions = request.conditions()?;
     let (overrides, now) = (overrides(&request), request.now());
     let head = request.context.method == Method::HEAD;

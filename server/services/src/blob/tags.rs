@@ -28,7 +28,7 @@ fn conditions(request: &Request) -> Result<Conditions> {
     })
 }
 
-pub async fn get_blob_tags(request: Request) -> Result<Response<Body>> {
+pub async fn get_blob_tags(request: Box<Request>) -> Result<Response<Body>> {
     let conditions = conditions(&request)?;
     let call =
         move |blobs: &BlobService, r: &Request| blobs.get_blob_tags(&r.address(), &conditions);
@@ -38,7 +38,7 @@ pub async fn get_blob_tags(request: Request) -> Result<Response<Body>> {
     Ok(xml(200, document.finish()))
 }
 
-pub async fn set_blob_tags(request: Request, body: RequestBody) -> Result<Response<Body>> {
+pub async fn set_blob_tags(request: Box<Request>, body: RequestBody) -> Result<Response<Body>> {
     let (conditions, claimed) = (conditions(&request)?, claimed(&request)?);
     let document = collect(body, SMALL_DOCUMENT_BYTES_MAX).await?;
     check_document(&claimed, &document)?;
@@ -91,7 +91,7 @@ pub fn tags_of_header(text: &str) -> Tags {
 }
 
 /// Answers Find Blobs by Tags, for the account or for one container.
-pub async fn find_blobs_by_tags(request: Request) -> Result<Response<Body>> {
+pub async fn find_blobs_by_tags(request: Box<Request>) -> Result<Response<Body>> {
     let context = &request.context;
     let searched = context.required_parameter("where")?;
     let query = match request.container.as_str() {

@@ -10,7 +10,7 @@ use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_protocol::response::headers::empty;
 use std::time::SystemTime;
 
-pub async fn set_blob_tier(request: Request) -> Result<Response<Body>> {
+pub async fn set_blob_tier(request: Box<Request>) -> Result<Response<Body>> {
     let context = &request.context;
     context.required_header("x-ms-access-tier")?;
     let tier = access_tier(context)?.unwrap_or(AccessTier::Hot);

@@ -143,7 +143,7 @@ impl Site<'_> {
         if let Some(host) = self.parts.headers.get("host") {
             parts.headers.insert("host", host.clone());
         }
-        let request = Request {
+        let request = Box::new(Request {
             state: self.state.clone(),
             sub_requests: self.sub_requests.clone(),
             context: Context::new(self.arrival, &self.state.services.accounts, &parts)?,
@@ -152,7 +152,7 @@ impl Site<'_> {
             container: WEBSITE_CONTAINER.to_owned(),
             blob: blob.to_owned(),
             blob_state: BlobState::Current,
-        };
+        });
         match self.parts.method {
             Method::HEAD => read::get_blob_properties(request).await,
             _ => read::download(request).await,

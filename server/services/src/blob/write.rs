@@ -25,7 +25,7 @@ use lazurite_protocol::response::headers::{REQUEST_SERVER_ENCRYPTED, empty, put,
 
 const CONTENT_MD5_OF_BLOB: &str = "x-ms-blob-content-md5";
 
-pub async fn set_blob_properties(request: Request) -> Result<Response<Body>> {
+pub async fn set_blob_properties(request: Box<Request>) -> Result<Response<Body>> {
     let (headers, conditions) = (replaced_headers(&request)?, request.conditions()?);
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.set_blob_properties(&r.address(), headers, &conditions)
@@ -35,7 +35,7 @@ pub async fn set_blob_properties(request: Request) -> Result<Response<Body>> {
     Ok(with_validators(empty(200), &written))
 }
 
-pub async fn set_blob_metadata(request: Request) -> Result<Response<Body>> {
+pub async fn set_blob_metadata(request: Box<Request>) -> Result<Response<Body>> {
     let (metadata, conditions) = (metadata(&request.context)?, request.conditions()?);
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.set_blob_metadata(&r.address(), metadata, &conditions)
@@ -48,7 +48,7 @@ pub async fn set_blob_metadata(request: Request) -> Result<Response<Body>> {
 }
 
 /// Delete Blob. Source: Delete Blob, "Request headers" and "URI parameters".
-pub async fn delete_blob(request: Request) -> Result<Response<Body>> {
+pub async fn delete_blob(request: Box<Request>) -> Result<Response<Body>> {
     let context = &request.context;
     let snapshots = delete_snapshots(context)?;
     if let (BlobState::Version(version), Some(_)) = (request.blob_state, snapshots) {
@@ -106,7 +106,7 @@ fn tier_changed(context: &Context) -> Result<TierChanged> {
     })
 }
 
-pub async fn undelete_blob(request: Request) -> Result<Response<Body>> {
+pub async fn undelete_blob(request: Box<Request>) -> Result<Response<Body>> {
     if request.context.header(UNDELETE_SOURCE).is_some() {
         return undelete_path(request).await;
     }
@@ -116,7 +116,7 @@ pub async fn undelete_blob(request: Request) -> Result<Response<Body>> {
     Ok(empty(200))
 }
 
-pub async fn snapshot_blob(request: Request) -> Result<Response<Body>> {
+pub async fn snapshot_blob(request: Box<Request>) -> Result<Response<Body>> {
     let (metadata, conditions) = (metadata(&request.context)?, request.conditions()?);
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.snapshot_blob(&r.address(), metadata, &conditions)

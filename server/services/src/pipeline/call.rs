@@ -22,8 +22,8 @@ pub struct Call<'e, 'a> {
 }
 
 impl<'e, 'a> Call<'e, 'a> {
-    /// Reads the head of a request. Errors: those of [`Context::take`].
-    pub fn read(exchange: &'e mut Exchange<'a>) -> Result<Call<'e, 'a>, Stop> {
+    /// Reads the head of a request. Boxed, as an exchange is. Errors: those of [`Context::take`].
+    pub fn read(exchange: &'e mut Exchange<'a>) -> Result<Box<Call<'e, 'a>>, Stop> {
         let parts = exchange.take_parts();
         let accounts = &exchange.store.services.accounts;
         let mut context = Context::take(&exchange.facts.origin, accounts, parts, &exchange.host)?;
@@ -40,14 +40,14 @@ impl<'e, 'a> Call<'e, 'a> {
             _ => route.facts(&context),
         };
         exchange.facts.operation = operation.name;
-        Ok(Call {
+        Ok(Box::new(Call {
             exchange,
             context,
             route,
             operation,
             caller: Caller::Anonymous,
             secondary: None,
-        })
+        }))
     }
 
     /// The store that the request reads.

@@ -16,7 +16,9 @@ use lazurite_protocol::response::error::{Result, common};
     clippy::manual_async_fn,
     reason = "the future of an async function holds its arguments twice"
 )]
-pub fn run(call: Call<'_, '_>) -> impl Future<Output = std::result::Result<Response<Body>, Stop>> {
+pub fn run(
+    call: Box<Call<'_, '_>>,
+) -> impl Future<Output = std::result::Result<Response<Body>, Stop>> {
     async move {
         let token_would_do = token_would_do(&call);
         let Call {
@@ -26,7 +28,7 @@ pub fn run(call: Call<'_, '_>) -> impl Future<Output = std::result::Result<Respo
             operation,
             caller,
             secondary,
-        } = call;
+        } = *call;
         let body = exchange.take_body();
         let store = secondary.as_ref().unwrap_or(&exchange.store);
         let write = begin_write(store, &context, &route, operation.changes_state)?;

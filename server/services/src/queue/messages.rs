@@ -23,7 +23,7 @@ const DOCUMENT_BYTES_MAX: usize = 6 * MESSAGE_BYTES_MAX + 1024;
 /// Longer documents are parsed and written on the blocking pool.
 const AT_ONCE_BYTES_MAX: usize = 64 << 10;
 
-pub async fn put_message(request: Request, body: RequestBody) -> Result<Response<Body>> {
+pub async fn put_message(request: Box<Request>, body: RequestBody) -> Result<Response<Body>> {
     let bytes = collect(body, DOCUMENT_BYTES_MAX).await?;
     let text = message_text(bytes).await?;
     let ttl_seconds = message_ttl(&request.context)?;
@@ -149,7 +149,7 @@ async fn written(
     }
 }
 
-pub async fn get_messages(request: Request) -> Result<Response<Body>> {
+pub async fn get_messages(request: Box<Request>) -> Result<Response<Body>> {
     let count = request.context.integer("numofmessages")?;
     let visibility_seconds = request.context.integer("visibilitytimeout")?;
     let wanted = GetMessages {
@@ -202,7 +202,7 @@ const PEEK_NEXT: &str = "x-lazurite-peek-next";
 /// Maximum number of messages in a response: as many as a Peek may request.
 const PEEKED_MAX: usize = lazurite_queue::MESSAGES_PER_GET_MAX as usize;
 
-pub async fn peek_messages(request: Request) -> Result<Response<Body>> {
+pub async fn peek_messages(request: Box<Request>) -> Result<Response<Body>> {
     if let (Some(from), Caller::Owner) = (request.context.header(PEEK_FROM), &request.caller) {
         return peek_from(request, from).await;
     }
@@ -229,7 +229,7 @@ pub async fn peek_messages(request: Request) -> Result<Response<Body>> {
     peeked(messages).await
 }
 
-async fn peek_from(request: Request, from: String) -> Result<Response<Body>> {
+async fn peek_from(request: Box<Request>, from: String) -> Result<Response<Body>> {
     let page = on_blocking_pool(move || {
         let from = Some(from.as_str()).filter(|from| *from != "start");
         let (queues, account) = (&request.state.services.queues, request.account());
@@ -258,7 +258,7 @@ async fn peeked(messages: Vec<PeekedMessage>) -> Result<Response<Body>> {
     Ok(uncached(xml(200, written(bytes, document).await?)))
 }
 
-pub async fn update_message(request: Request, body: RequestBody) -> Result<Response<Body>> {
+pub async fn update_message(request: Box<Request>, body: RequestBody) -> Result<Response<Body>> {
     let pop_receipt = request.context.required_parameter("popreceipt")?;
     request.context.required_parameter("visibilitytimeout")?;
     let visibility_seconds = request
@@ -297,14 +297,14 @@ pub async fn update_message(request: Request, body: RequestBody) -> Result<Respo
     Ok(response)
 }
 
-pub async fn clear_messages(request: Request) -> Result<Response<Body>> {
+pub async fn clear_messages(request: Box<Request>) -> Result<Response<Body>> {
     write(request, |queues, r| {
         queues.clear_messages(r.account(), &r.queue)
     })
     .await
 }
 
-pub async fn delete_message(request: Request) -> Result<Response<Body>> {
+pub async fn delete_message(request: Box<Request>) -> Result<Response<Body>> {
     let pop_receipt = request.context.required_parameter("popreceipt")?;
     write(request, move |queues, r| {
         queues.delete_message(r.account(), &r.queue, &r.message_id, &pop_receipt)

@@ -46,13 +46,13 @@ pub fn handle(
         let (queues, account) = (&state.services.queues, &context.account);
         blocking_pool::read(|| Ok(queues.get_queue_metadata(account, &queue)?))?;
     }
-    let request = Request {
+    let request = Box::new(Request {
         state: state.clone(),
         context,
         caller,
         queue,
         message_id,
-    };
+    });
     Ok(operation.begin(request, body, surplus_body))
 }
 

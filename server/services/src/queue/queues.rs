@@ -18,7 +18,7 @@ use lazurite_protocol::response::listed_urls::ListedUrls;
 use lazurite_protocol::xml::Writer;
 use lazurite_queue::{Creation, ListQueues, QueuePage};
 
-pub async fn list_queues(request: Request) -> Result<Response<Body>> {
+pub async fn list_queues(request: Box<Request>) -> Result<Response<Body>> {
     let parameter = |name| request.context.query.get(name).unwrap_or_default();
     let (prefix, marker, include) = (
         parameter("prefix"),
@@ -89,7 +89,7 @@ fn includes_metadata(include: &str) -> Result<bool> {
     })
 }
 
-pub async fn create_queue(request: Request) -> Result<Response<Body>> {
+pub async fn create_queue(request: Box<Request>) -> Result<Response<Body>> {
     let metadata = metadata(&request.context)?;
     if let Some(meter) = request.state.services.meter() {
         meter.check_free(Named::Queue, request.account(), &request.queue)?;
@@ -107,7 +107,7 @@ pub async fn create_queue(request: Request) -> Result<Response<Body>> {
     }))
 }
 
-pub async fn delete_queue(request: Request) -> Result<Response<Body>> {
+pub async fn delete_queue(request: Box<Request>) -> Result<Response<Body>> {
     let (state, account, queue) = (
         request.state.clone(),
         request.account().to_owned(),
@@ -123,7 +123,7 @@ pub async fn delete_queue(request: Request) -> Result<Response<Body>> {
     Ok(deleted)
 }
 
-pub async fn get_queue_metadata(request: Request) -> Result<Response<Body>> {
+pub async fn get_queue_metadata(request: Box<Request>) -> Result<Response<Body>> {
     let work = move || {
         Ok(request
             .state
@@ -143,7 +143,7 @@ pub async fn get_queue_metadata(request: Request) -> Result<Response<Body>> {
     Ok(response)
 }
 
-pub async fn set_queue_metadata(request: Request) -> Result<Response<Body>> {
+pub async fn set_queue_metadata(request: Box<Request>) -> Result<Response<Body>> {
     let metadata = metadata(&request.context)?;
     write(request, move |queues, r| {
         queues.set_queue_metadata(r.account(), &r.queue, metadata)
@@ -151,7 +151,7 @@ pub async fn set_queue_metadata(request: Request) -> Result<Response<Body>> {
     .await
 }
 
-pub async fn get_queue_acl(request: Request) -> Result<Response<Body>> {
+pub async fn get_queue_acl(request: Box<Request>) -> Result<Response<Body>> {
     let queues = &request.state.services.queues;
     let policies =
         blocking_pool::read(|| Ok(queues.get_queue_acl(request.account(), &request.queue)?))?;
@@ -160,7 +160,7 @@ pub async fn get_queue_acl(request: Request) -> Result<Response<Body>> {
     Ok(response)
 }
 
-pub async fn set_queue_acl(request: Request, body: RequestBody) -> Result<Response<Body>> {
+pub async fn set_queue_acl(request: Box<Request>, body: RequestBody) -> Result<Response<Body>> {
     let policies = collect_policies(body).await?;
     write(request, move |queues, r| {
         queues.set_queue_acl(r.account(), &r.queue, policies)

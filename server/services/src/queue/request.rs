@@ -47,7 +47,7 @@ impl Request {
 
 /// Runs an operation whose response is `204` without content.
 pub async fn write(
-    request: Request,
+    request: Box<Request>,
     operation: impl FnOnce(&QueueService, &Request) -> lazurite_queue::Result<Ticket> + Send + 'static,
 ) -> Result<Response<Body>> {
     let db = request.state.services.writers.clone();

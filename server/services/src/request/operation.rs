@@ -70,7 +70,8 @@ pub struct Operation<R: 'static> {
     pub log_name: LogName,
     pub log_class: LogClass,
 
-    pub handler: fn(R, RequestBody) -> ResponseFuture,
+    /// Gets its request as a pointer, because the future of a handler has it twice, and is moved.
+    pub handler: fn(Box<R>, RequestBody) -> ResponseFuture,
 }
 
 /// The value of [`Operation::restype`] that matches all requests.
@@ -384,7 +385,7 @@ impl<R> Operation<R> {
     /// have.
     pub fn begin(
         &'static self,
-        request: R,
+        request: Box<R>,
         body: RequestBody,
         surplus: fn(u64) -> Failure,
     ) -> ResponseFuture

@@ -11,14 +11,14 @@ use lazurite_protocol::policies;
 use lazurite_protocol::response::error::Result;
 use lazurite_protocol::response::headers::{empty, xml};
 
-pub async fn get_table_acl(request: Request) -> Result<Response<Body>> {
+pub async fn get_table_acl(request: Box<Request>) -> Result<Response<Body>> {
     let tables = &request.state.services.tables;
     let stored =
         blocking_pool::read(|| Ok(tables.get_table_acl(request.account(), &request.table)?))?;
     Ok(uncached(xml(200, policies::write(&stored))))
 }
 
-pub async fn set_table_acl(request: Request, body: RequestBody) -> Result<Response<Body>> {
+pub async fn set_table_acl(request: Box<Request>, body: RequestBody) -> Result<Response<Body>> {
     let policies = collect_policies(body).await?;
     write(request, move |service, r| {
         service.set_table_acl(r.account(), &r.table, &policies)

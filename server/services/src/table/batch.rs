@@ -61,7 +61,7 @@ enum Outcome {
 /// `route_to` finds the rows of the operations. It is a parameter, because the table of rows
 /// contains the row of this function.
 pub async fn execute(
-    request: Request,
+    request: Box<Request>,
     body: RequestBody,
     route_to: Router,
 ) -> Result<Response<Body>> {
@@ -79,7 +79,7 @@ pub async fn execute(
         on_blocking_pool(move || read_and_apply(request, &media_type, document, route_to));
     let applied = match outcome.await? {
         Outcome::Query(request, query) => {
-            let answer = respond_to_query(*request, query, route_to).await?;
+            let answer = respond_to_query(request, query, route_to).await?;
             return Ok(long_responses::hold(
                 share,
                 batch_response(&id, &[answer], false),
@@ -126,7 +126,7 @@ fn batch_response(id: &str, responses: &[SubResponse], changeset: bool) -> Respo
 }
 
 fn read_and_apply(
-    request: Request,
+    request: Box<Request>,
     media_type: &str,
     document: Bytes,
     route_to: Router,
@@ -136,10 +136,10 @@ fn read_and_apply(
         Failure::invalid_input(message)
     })?;
     match batch {
-        Batch::Query(query) => Ok(Outcome::Query(Box::new(request), query)),
+        Batch::Query(query) => Ok(Outcome::Query(request, query)),
         Batch::Changeset(operations) => match read_changes(&request, operations, route_to) {
             Ok(changes) if request.state.services.writers.must_wait() => {
-                Ok(Outcome::Waiting(Box::new(request), changes))
+                Ok(Outcome::Waiting(request, changes))
             }
             Ok(changes) => apply(&request, changes).map(Outcome::Applied),
             Err(failed) => Ok(Outcome::Applied(Err(failed))),
@@ -486,7 +486,7 @@ fn common_headers() -> Vec<(&'static str, String)> {
 /// Answers a batch of one read, of an entity or of a page of a query. If the read is refused, the
 /// refusal is the answer of its part.
 async fn respond_to_query(
-    mut request: Request,
+    mut request: Box<Request>,
     sub: SubRequest,
     route_to: Router,
 ) -> Result<SubResponse> {
@@ -502,7 +502,7 @@ async fn respond_to_query(
 }
 
 async fn read_alone(
-    mut request: Request,
+    mut request: Box<Request>,
     sub: &SubRequest,
     route_to: Router,
 ) -> Result<SubResponse> {

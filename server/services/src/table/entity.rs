@@ -28,7 +28,7 @@ pub const QUERY_TIME_MAX: Duration = Duration::from_secs(5);
 /// Maximum number of names in `$select`. Source: Query Entities, "Remarks".
 const SELECT_MAX: usize = 255;
 
-pub async fn query_entities(request: Request) -> Result<Response<Body>> {
+pub async fn query_entities(request: Box<Request>) -> Result<Response<Body>> {
     let parameter = |name: &str| request.context.query.get(name);
     let (filter, select, top) = (
         parameter("$filter"),
@@ -154,7 +154,7 @@ pub fn plan_name(access: AccessKind) -> &'static str {
     }
 }
 
-pub async fn get_entity(request: Request) -> Result<Response<Body>> {
+pub async fn get_entity(request: Box<Request>) -> Result<Response<Body>> {
     let select = select(&request.context)?;
     let keys = &request.keys;
     check_range(request.range.as_ref(), keys)?;
@@ -175,7 +175,7 @@ pub async fn get_entity(request: Request) -> Result<Response<Body>> {
     })
 }
 
-pub async fn insert_entity(request: Request, body: RequestBody) -> Result<Response<Body>> {
+pub async fn insert_entity(request: Box<Request>, body: RequestBody) -> Result<Response<Body>> {
     let prefer = Prefer::parse(request.context.header("prefer").as_deref());
     // Keeps the error of an invalid body: its refusal has the header `preference-applied` too.
     let body = collect_parsed(body, DOCUMENT_BYTES_MAX, |body| Ok(read_entity(body))).await?;
@@ -226,7 +226,7 @@ pub fn unknown_path(request: &Request) -> Failure {
 }
 
 async fn insert(
-    request: Request,
+    request: Box<Request>,
     entity: Entity,
     prefer: Option<Prefer>,
 ) -> Result<Response<Body>> {
@@ -303,7 +303,7 @@ pub fn addressed(keys: EntityKeys, body: EntityBody) -> Result<Entity> {
 }
 
 /// Answers Update Entity, Merge Entity and the two upserts.
-pub async fn write_entity(mut request: Request, body: RequestBody) -> Result<Response<Body>> {
+pub async fn write_entity(mut request: Box<Request>, body: RequestBody) -> Result<Response<Body>> {
     let write = request.write.take().ok_or(common::INVALID_INPUT)?;
     let keys = std::mem::take(&mut request.keys);
     check_range(request.range.as_ref(), &keys)?;
@@ -346,7 +346,7 @@ fn apply(
     }
 }
 
-pub async fn delete_entity(mut request: Request) -> Result<Response<Body>> {
+pub async fn delete_entity(mut request: Box<Request>) -> Result<Response<Body>> {
     let Some(Write::Delete(if_match)) = request.write.take() else {
         return Err(common::INVALID_INPUT.into());
     };

@@ -69,7 +69,7 @@ pub fn handle(
         let (tables, account) = (&state.services.tables, &context.account);
         blocking_pool::read(|| Ok(tables.check_table(account, &table)?))?;
     }
-    let request = Request {
+    let request = Box::new(Request {
         state: state.clone(),
         context,
         caller,
@@ -79,7 +79,7 @@ pub fn handle(
         has_predicate,
         level,
         range,
-    };
+    });
     Ok(operation.begin(request, body, surplus_body))
 }
 

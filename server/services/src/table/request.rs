@@ -57,7 +57,7 @@ impl Request {
 
 /// Runs a call that writes, and waits until the write is as durable as an acknowledged one.
 pub async fn write(
-    request: Request,
+    request: Box<Request>,
     call: impl FnOnce(&TableService, &Request) -> lazurite_table::Result<Ticket> + Send + 'static,
 ) -> Result<()> {
     let db = request.state.services.writers.clone();

@@ -17,7 +17,7 @@ use lazurite_protocol::response::headers::{empty, put};
 use lazurite_table::TableQuery;
 use std::time::Instant;
 
-pub async fn query_tables(request: Request) -> Result<Response<Body>> {
+pub async fn query_tables(request: Box<Request>) -> Result<Response<Body>> {
     let filter = request.context.query.get("$filter");
     let top = top(&request.context)?;
     let next = request
@@ -48,7 +48,7 @@ pub async fn query_tables(request: Request) -> Result<Response<Body>> {
     .await
 }
 
-pub async fn get_table(request: Request) -> Result<Response<Body>> {
+pub async fn get_table(request: Box<Request>) -> Result<Response<Body>> {
     let (level, base_url) = (request.level, request.context.base_url.clone());
     let account = request.account().to_owned();
     let name = blocking_pool::read(|| {
@@ -65,7 +65,7 @@ pub async fn get_table(request: Request) -> Result<Response<Body>> {
     ))
 }
 
-pub async fn create_table(request: Request, body: RequestBody) -> Result<Response<Body>> {
+pub async fn create_table(request: Box<Request>, body: RequestBody) -> Result<Response<Body>> {
     let name = table_name(&collect(body, SMALL_DOCUMENT_BYTES_MAX).await?)?;
     let (level, base_url) = (request.level, request.context.base_url.clone());
     let account = request.account().to_owned();
@@ -107,7 +107,7 @@ fn check_if_match(context: &Context) -> Result<()> {
     }
 }
 
-pub async fn delete_table(request: Request) -> Result<Response<Body>> {
+pub async fn delete_table(request: Box<Request>) -> Result<Response<Body>> {
     check_if_match(&request.context)?;
     let (state, account, table) = (
         request.state.clone(),

@@ -41,7 +41,7 @@ fn permissions(context: &Context, name: &'static str) -> Result<Option<Permissio
         .ok_or_else(|| Failure::header(name, text))
 }
 
-pub async fn set_access_control(request: Request) -> Result<Response<Body>> {
+pub async fn set_access_control(request: Box<Request>) -> Result<Response<Body>> {
     let context = &request.context;
     let (owner, group) = (context.header("x-ms-owner"), context.header("x-ms-group"));
     let permissions = permissions(context, "x-ms-permissions")?;
@@ -73,7 +73,7 @@ pub async fn set_access_control(request: Request) -> Result<Response<Body>> {
     Ok(with_validators(empty(200), &written))
 }
 
-pub async fn set_access_control_recursive(request: Request) -> Result<Response<Body>> {
+pub async fn set_access_control_recursive(request: Box<Request>) -> Result<Response<Body>> {
     let context = &request.context;
     let mode = context.required_parameter("mode")?;
     let acl = context.required_header("x-ms-acl")?;

@@ -15,7 +15,7 @@ use lazurite_blob::{BlobService, Conditions, ETags, FlushData, UploadKind};
 use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_protocol::response::headers::{REQUEST_SERVER_ENCRYPTED, empty, put_static};
 
-pub async fn append_data(request: Request, body: RequestBody) -> Result<Response<Body>> {
+pub async fn append_data(request: Box<Request>, body: RequestBody) -> Result<Response<Body>> {
     let context = &request.context;
     let position = required_number(context, "position")?;
     let flushes = flag(context, "flush")?.unwrap_or_default();
@@ -60,7 +60,7 @@ pub async fn append_data(request: Request, body: RequestBody) -> Result<Response
     Ok(response)
 }
 
-pub async fn flush_data(request: Request) -> Result<Response<Body>> {
+pub async fn flush_data(request: Box<Request>) -> Result<Response<Body>> {
     let context = &request.context;
     flag(context, "close")?;
     let lease = LeaseSteps::of(context)?;

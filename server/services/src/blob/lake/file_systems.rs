@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 /// Whether the file system has a hierarchical namespace.
 const NAMESPACE: &str = "x-ms-namespace-enabled";
 
-pub async fn list_file_systems(request: Request) -> Result<Response<Body>> {
+pub async fn list_file_systems(request: Box<Request>) -> Result<Response<Body>> {
     let list = ListContainers {
         prefix: request.context.query.get("prefix").unwrap_or_default(),
         marker: continuation(&request.context),
@@ -44,7 +44,7 @@ pub async fn list_file_systems(request: Request) -> Result<Response<Body>> {
     request.call(call).await
 }
 
-pub async fn create_file_system(request: Request) -> Result<Response<Body>> {
+pub async fn create_file_system(request: Box<Request>) -> Result<Response<Body>> {
     let metadata = properties(&request.context)?.unwrap_or_default();
     let namespace = request.context.hierarchical.to_string();
     let mut response = container::create(request, metadata).await?;
@@ -52,7 +52,7 @@ pub async fn create_file_system(request: Request) -> Result<Response<Body>> {
     Ok(response)
 }
 
-pub async fn get_file_system_properties(request: Request) -> Result<Response<Body>> {
+pub async fn get_file_system_properties(request: Box<Request>) -> Result<Response<Body>> {
     let now = request.now();
     let container = container::read(request).await?;
     let mut response = with_etag(empty(200), container.etag, container.last_modified);
@@ -65,7 +65,7 @@ pub async fn get_file_system_properties(request: Request) -> Result<Response<Bod
     Ok(response)
 }
 
-pub async fn set_file_system_properties(request: Request) -> Result<Response<Body>> {
+pub async fn set_file_system_properties(request: Box<Request>) -> Result<Response<Body>> {
     let metadata = properties(&request.context)?.unwrap_or_default();
     container::set_metadata(request, metadata).await
 }

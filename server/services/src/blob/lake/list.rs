@@ -48,7 +48,7 @@ struct Paths<'a> {
     paths: Vec<Path<'a>>,
 }
 
-pub async fn list_paths(request: Request) -> Result<Response<Body>> {
+pub async fn list_paths(request: Box<Request>) -> Result<Response<Body>> {
     let context = &request.context;
     let recursive = context.required_parameter("recursive")?;
     let parameter = |name| context.query.get(name).unwrap_or_default();

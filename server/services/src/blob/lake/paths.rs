@@ -23,7 +23,7 @@ use lazurite_protocol::response::headers::{REQUEST_SERVER_ENCRYPTED, empty, put,
 
 const EXISTING_TYPE: HeaderName = HeaderName::from_static("x-ms-existing-resource-type");
 
-pub async fn create_path(request: Request) -> Result<Response<Body>> {
+pub async fn create_path(request: Box<Request>) -> Result<Response<Body>> {
     let context = &request.context;
     let kind = match context.required_parameter("resource")? {
         kind if kind.eq_ignore_ascii_case("file") => PathKind::File,
@@ -52,7 +52,7 @@ pub async fn create_path(request: Request) -> Result<Response<Body>> {
 
 /// Creates a path. The refusal names the kind of a path that exists: Hadoop takes a directory that
 /// exists for made. Source: Hadoop's ABFS driver, `x-ms-existing-resource-type`.
-async fn create(request: Request, path: CreatePath) -> Result<Written> {
+async fn create(request: Box<Request>, path: CreatePath) -> Result<Written> {
     let create_only = request.is_create_only();
     let writers = request.state.services.writers.clone();
     let call = move |blobs: &BlobService, r: &Request| {
@@ -97,7 +97,7 @@ fn new_lease(context: &Context) -> Result<Option<(Guid, LeaseDuration)>> {
     Ok(Some((id, LeaseDuration::new(seconds)?)))
 }
 
-pub async fn delete_path(request: Request) -> Result<Response<Body>> {
+pub async fn delete_path(request: Box<Request>) -> Result<Response<Body>> {
     refuse_root(
         &request,
         "The root directory cannot be deleted: delete the file system.",
@@ -127,7 +127,7 @@ pub fn refuse_root(request: &Request, why: &'static str) -> Result<()> {
 }
 
 /// The properties that the system sets. Source: Path - Get Properties, `action`.
-pub async fn get_status(request: Request) -> Result<Response<Body>> {
+pub async fn get_status(request: Box<Request>) -> Result<Response<Body>> {
     let mut response = read::get_blob_properties(request).await?;
     let headers = response.headers_mut();
     headers.remove("x-ms-properties");
@@ -143,7 +143,7 @@ pub async fn get_status(request: Request) -> Result<Response<Body>> {
 }
 
 /// Owner, group, permissions and access control list.
-pub async fn get_access_control(request: Request) -> Result<Response<Body>> {
+pub async fn get_access_control(request: Box<Request>) -> Result<Response<Body>> {
     let blob = properties_of(&request)?;
     if blob.access.is_none() {
         return Err(Error::NotHierarchical.into());
@@ -157,7 +157,7 @@ pub async fn get_access_control(request: Request) -> Result<Response<Body>> {
 }
 
 /// Whether the caller has the rights in `fsAction`: 200 or 403.
-pub async fn check_access(request: Request) -> Result<Response<Body>> {
+pub async fn check_access(request: Box<Request>) -> Result<Response<Body>> {
     let text = request.context.required_parameter("fsAction")?;
     let Some(wanted) = Rights::parse(&text) else {
         let reason = "It is not of the form rwx, with - for a right that is not asked for.";
@@ -181,7 +181,7 @@ fn properties_of(request: &Request) -> Result<Box<Blob>> {
 
 /// Replaces the metadata if the request has some, and those of the headers that it has. Source:
 /// Path - Update, action `setProperties`.
-pub async fn set_properties(request: Request) -> Result<Response<Body>> {
+pub async fn set_properties(request: Box<Request>) -> Result<Response<Body>> {
     let metadata = properties(&request.context)?;
     let headers = path_headers(&request)?;
     let conditions = request.conditions()?;

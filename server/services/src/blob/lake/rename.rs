@@ -15,7 +15,7 @@ use lazurite_protocol::request::context::Context;
 use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_protocol::response::headers::empty;
 
-pub async fn rename_path(request: Request) -> Result<Response<Body>> {
+pub async fn rename_path(request: Box<Request>) -> Result<Response<Body>> {
     refuse_root(&request, "A path cannot be renamed to the root directory.")?;
     let context = &request.context;
     refuse_access(context)?;

@@ -15,7 +15,7 @@ pub const UNDELETE_SOURCE: &str = "x-ms-undelete-source";
 
 /// Restores the deleted path that `x-ms-undelete-source` names: `PATH?deletionid=ID`. Source: the
 /// published OpenAPI document, `Path_Undelete`.
-pub async fn undelete_path(request: Request) -> Result<Response<Body>> {
+pub async fn undelete_path(request: Box<Request>) -> Result<Response<Body>> {
     let source = request.context.required_header(UNDELETE_SOURCE)?;
     let id = source.split_once('?').and_then(|(path, query)| {
         let path = decode_utf8(path)?;
