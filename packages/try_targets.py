@@ -459,6 +459,8 @@ def main() -> None:
     parser.add_argument("--clients", type=Path)
     parser.add_argument("--requests", type=int, default=same_answers.COUNT, help="of the check `answers`")
     arguments = parser.parse_args()
+    if unknown := sorted(set(arguments.only) - set(CHECKS)):
+        parser.error(f"no such check: {', '.join(unknown)}. The checks are {', '.join(CHECKS)}")
     unknown = set(arguments.platforms) - {*PLATFORMS, targets.host()}
     if unknown or (arguments.binary and len(arguments.platforms) != 1):
         parser.error(f"unknown: {', '.join(unknown)}" if unknown else "--binary is for one platform")
