@@ -70,7 +70,7 @@ pub struct Operation<R: 'static> {
     pub log_name: LogName,
     pub log_class: LogClass,
 
-    /// Gets its request as a pointer, because the future of a handler has it twice, and is moved.
+    /// The request is a pointer, because the handler's future holds it twice and is moved.
     pub handler: fn(Box<R>, RequestBody) -> ResponseFuture,
 }
 

@@ -8,8 +8,8 @@ use std::ops::{Deref, DerefMut};
 /// The name of the detail that says which service the request was probably meant for.
 pub const WRONG_SERVICE: &str = "WrongService";
 
-/// The content of a response that reports a failure, before it is rendered. As long as a pointer:
-/// every step returns a result with one, and nearly all results are without.
+/// The content of a response that reports a failure, before it is rendered. A pointer,
+/// because every step returns a result that may hold one, and nearly no result does.
 #[derive(Debug, Clone)]
 pub struct Failure(Box<FailureContent>);
 
@@ -55,7 +55,7 @@ impl DerefMut for Failure {
 }
 
 impl Failure {
-    // Not inlined, so that the code of refusals is not between that of requests that succeed.
+    // Cold, so that the code of refusals lies apart from that of requests that succeed.
     #[cold]
     pub fn new(
         status: u16,
@@ -94,7 +94,7 @@ impl Failure {
             .with_header(RETRY_AFTER, HeaderValue::from_static("1"))
     }
 
-    /// What the failure says, to take parts of it.
+    /// The content, for callers that take parts of it.
     pub fn into_content(self) -> FailureContent {
         *self.0
     }
